@@ -1,1 +1,46 @@
-//! core
+//! The decisions of RetryGuard as pure machines.
+//!
+//! Nothing here reads a clock, owns a random generator or does I/O. Time comes in as an [`Instant`], chance
+//! through [`Chance`], and what happened in the world as an [`Outcome`]. A *driver* supplies all three: the
+//! tower layers of the `retryguard` crate in production, the event kernel of the simulator, or a test that
+//! enumerates every order and every draw.
+//!
+//! Two machines hold the composition together:
+//!
+//! - [`Target`]: the state shared by all calls to one destination.
+//! - [`Call`]: one logical request, with its attempts, waits and deadline.
+//!
+//! The order in which the parts are asked is written in [`call`] and [`target`], and decided nowhere else.
+
+pub mod backoff;
+pub mod breaker;
+pub mod budget;
+pub mod bulkhead;
+pub mod call;
+pub mod chance;
+pub mod criticality;
+pub mod deadline;
+pub mod gate;
+pub mod guard;
+pub mod hedge;
+pub mod latency;
+pub mod outcome;
+pub mod ratio;
+pub mod refusal;
+pub mod schedule;
+pub mod shed;
+pub mod target;
+pub mod throttle;
+pub mod time;
+mod window;
+
+pub use backoff::Backoff;
+pub use call::Call;
+pub use chance::Chance;
+pub use criticality::Criticality;
+pub use deadline::Deadline;
+pub use outcome::{Failure, FailureKind, Outcome};
+pub use ratio::Ratio;
+pub use refusal::Refusal;
+pub use target::Target;
+pub use time::Instant;

@@ -1,0 +1,256 @@
+//! How long to wait before a retry.
+
+use std::time::Duration;
+
+use crate::{chance::Chance, ratio::Ratio, time::nanos};
+
+/// The waits between the attempts of one call.
+///
+/// A *nominal* delay grows with each retry up to a cap, then jitter is laid over it. The cap bounds the
+/// nominal delay and not the jittered one: clipping after the jitter would put half of all clients on the
+/// cap itself, which is the synchronisation that jitter is there to break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// How the nominal delay grows.
+    pub growth: Growth,
+    /// The nominal delay before the first retry.
+    pub initial: Duration,
+    /// The largest nominal delay.
+    pub cap: Duration,
+    /// What is laid over the nominal delay.
+    pub jitter: Jitter,
+    /// Retries end once the nominal delay, as it grows without the cap, exceeds this. A periodic client sets
+    /// it to its period: by then the next regular request is due anyway.
+    pub stop_beyond: Option<Duration>,
+}
+
+/// How a nominal delay grows from one retry to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// Always the initial delay.
+    Constant,
+    /// The initial delay times the number of the retry.
+    Linear,
+    /// The initial delay times this factor for every retry after the first.
+    Exponential(Ratio),
+}
+
+/// Randomness laid over a nominal delay `d`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jitter {
+    /// None: every client that failed together comes back together.
+    None,
+    /// Uniform between zero and `d`: the best spread, and the default.
+    Full,
+    /// `d/2` plus uniform up to `d/2`: keeps half of the wait as a promise.
+    Equal,
+    /// Uniform between the initial delay and three times the delay before, capped. Replaces the growth.
+    Decorrelated,
+    /// `d` times a factor drawn uniformly between two bounds, such as 0.5 and 1.5.
+    Factor {
+        /// The lower bound.
+        low: Ratio,
+        /// The upper bound.
+        high: Ratio,
+    },
+}
+
+impl Default for Backoff {
+    /// 100 ms doubling to 10 s under full jitter.
+    fn default() -> Self {
+        Self {
+            growth: Growth::Exponential(Ratio::from_parts(2 * Ratio::PARTS)),
+            initial: Duration::from_millis(100),
+            cap: Duration::from_secs(10),
+            jitter: Jitter::Full,
+            stop_beyond: None,
+        }
+    }
+}
+
+impl Backoff {
+    /// The wait before retry number `retry` (the first retry is 1), given the wait before the last one
+    /// (zero before the first). `None` once the schedule has ended.
+    pub fn delay(&self, retry: u32, previous: Duration, chance: &mut impl Chance) -> Option<Duration> {
+        let grown = self.grown(retry.max(1));
+        if self
+            .stop_beyond
+            .is_some_and(|limit| grown > u128::from(nanos(limit)))
+        {
+            return None;
+        }
+        let nominal = clamp(grown, self.cap);
+        Some(match self.jitter {
+            Jitter::None => nominal,
+            Jitter::Full => chance.up_to(nominal),
+            Jitter::Equal => {
+                let half = nominal / 2;
+                half + chance.up_to(nominal - half)
+            }
+            Jitter::Decorrelated => {
+                let base = self.initial.min(self.cap);
+                let top = clamp(3 * u128::from(nanos(previous.max(self.initial))), self.cap);
+                base + chance.up_to(top.saturating_sub(base))
+            }
+            Jitter::Factor { low, high } => {
+                let bottom = low.of(nominal);
+                bottom + chance.up_to(high.of(nominal).saturating_sub(bottom))
+            }
+        })
+    }
+
+    /// The longest wait that [`Backoff::delay`] can return for retry number `retry`; zero once the schedule
+    /// has ended. For the linter and for predictions.
+    #[must_use]
+    pub fn longest(&self, retry: u32) -> Duration {
+        let mut previous = Duration::ZERO;
+        let first = if self.jitter == Jitter::Decorrelated {
+            1
+        } else {
+            retry
+        };
+        for number in first..=retry {
+            previous = self
+                .delay(number, previous, &mut crate::chance::Highest)
+                .unwrap_or_default();
+        }
+        previous
+    }
+
+    /// The nominal delay in nanoseconds, before the cap.
+    fn grown(&self, retry: u32) -> u128 {
+        let initial = u128::from(nanos(self.initial));
+        match self.growth {
+            Growth::Constant => initial,
+            Growth::Linear => initial.saturating_mul(u128::from(retry)),
+            Growth::Exponential(factor) => {
+                // Beyond 2^63 ns (292 years) every comparison has the same answer, so growth may stop there.
+                let enough = u128::from(u64::MAX / 2);
+                let mut delay = initial;
+                for _ in 1..retry {
+                    let next = delay * u128::from(factor.parts()) / u128::from(Ratio::PARTS);
+                    if next == delay {
+                        break;
+                    }
+                    delay = next;
+                    if delay > enough {
+                        break;
+                    }
+                }
+                delay
+            }
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the minimum with a 64-bit number fits in 64 bits"
+)]
+fn clamp(delay: u128, cap: Duration) -> Duration {
+    Duration::from_nanos(delay.min(u128::from(nanos(cap))) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::{Highest, Lowest};
+
+    fn millis(backoff: &Backoff, chance: &mut impl Chance) -> Vec<Option<u128>> {
+        let mut previous = Duration::ZERO;
+        (1..=8)
+            .map(|retry| {
+                let delay = backoff.delay(retry, previous, chance)?;
+                previous = delay;
+                Some(delay.as_millis())
+            })
+            .collect()
+    }
+
+    fn plain(growth: Growth) -> Backoff {
+        Backoff {
+            growth,
+            jitter: Jitter::None,
+            cap: Duration::from_secs(5),
+            ..Backoff::default()
+        }
+    }
+
+    #[test]
+    fn each_growth_up_to_its_cap() {
+        let some = |list: [u128; 8]| list.map(Some).to_vec();
+        let double = Growth::Exponential(Ratio::from_f64(2.0).unwrap());
+        assert_eq!(millis(&plain(Growth::Constant), &mut Lowest), some([100; 8]));
+        assert_eq!(
+            millis(&plain(Growth::Linear), &mut Lowest),
+            some([100, 200, 300, 400, 500, 600, 700, 800])
+        );
+        assert_eq!(
+            millis(&plain(double), &mut Lowest),
+            some([100, 200, 400, 800, 1600, 3200, 5000, 5000])
+        );
+    }
+
+    #[test]
+    fn each_jitter_keeps_its_bounds() {
+        let with = |jitter| Backoff {
+            jitter,
+            ..plain(Growth::Constant)
+        };
+        let ends = |jitter| {
+            (
+                millis(&with(jitter), &mut Lowest)[0].unwrap(),
+                millis(&with(jitter), &mut Highest)[0].unwrap(),
+            )
+        };
+        assert_eq!(ends(Jitter::Full), (0, 100));
+        assert_eq!(ends(Jitter::Equal), (50, 100));
+        assert_eq!(ends(Jitter::Decorrelated), (100, 300));
+        let half = Jitter::Factor {
+            low: Ratio::percent(50),
+            high: Ratio::percent(150),
+        };
+        assert_eq!(ends(half), (50, 150));
+    }
+
+    #[test]
+    fn decorrelated_grows_from_the_wait_before_and_stays_under_the_cap() {
+        let backoff = Backoff {
+            jitter: Jitter::Decorrelated,
+            ..plain(Growth::Constant)
+        };
+        assert_eq!(
+            millis(&backoff, &mut Highest)[..5],
+            [Some(300), Some(900), Some(2700), Some(5000), Some(5000)]
+        );
+        assert_eq!(backoff.longest(4), Duration::from_secs(5));
+    }
+
+    /// 10 s doubling against a period of 300 s: five retries after 10 + 20 + 40 + 80 + 160 = 310 s.
+    #[test]
+    fn a_periodic_client_stops_once_the_delay_exceeds_its_period() {
+        let backoff = Backoff {
+            initial: Duration::from_secs(10),
+            cap: Duration::from_secs(3600),
+            stop_beyond: Some(Duration::from_secs(300)),
+            ..plain(Growth::Exponential(Ratio::from_f64(2.0).unwrap()))
+        };
+        let waits: Vec<u128> = millis(&backoff, &mut Lowest).into_iter().flatten().collect();
+        assert_eq!(waits, [10_000, 20_000, 40_000, 80_000, 160_000]);
+    }
+
+    #[test]
+    fn nothing_overflows() {
+        let backoff = Backoff {
+            initial: Duration::MAX,
+            cap: Duration::MAX,
+            growth: Growth::Exponential(Ratio::from_f64(Ratio::LARGEST).unwrap()),
+            jitter: Jitter::Factor {
+                low: Ratio::ONE,
+                high: Ratio::from_f64(Ratio::LARGEST).unwrap(),
+            },
+            stop_beyond: None,
+        };
+        assert!(backoff.delay(u32::MAX, Duration::MAX, &mut Highest).is_some());
+    }
+}

@@ -1,0 +1,480 @@
+//! The circuit breaker.
+
+use std::time::Duration;
+
+use crate::{
+    ratio::Ratio,
+    refusal::Refusal,
+    time::{Instant, nanos},
+    window::Window,
+};
+
+/// When the breaker opens, for how long, and what closes it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// What opens it.
+    pub trip: Trip,
+    /// How long it stays open the first time.
+    pub open_for: Duration,
+    /// Each time a probe fails, the next open time is twice the last, up to this. Equal to `open_for` (or
+    /// shorter) for a fixed open time.
+    pub open_for_at_most: Duration,
+    /// How many probes may be under way at once while half-open.
+    pub probes: u32,
+    /// How many probes must succeed before it closes; no more than this are let through in one half-open
+    /// phase.
+    pub close_after: u32,
+}
+
+/// What opens a breaker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trip {
+    /// This many failures in a row.
+    Consecutive(u32),
+    /// This many failures in a window, whatever succeeded beside them. Trips on volume alone, so a busy
+    /// target with a small error rate opens it too.
+    Count {
+        /// How many.
+        failures: u32,
+        /// In what time.
+        window: Duration,
+    },
+    /// A share of failures in a window, once there are enough calls to speak of a share.
+    Rate {
+        /// The share at which it opens.
+        ratio: Ratio,
+        /// The calls that must have ended in the window.
+        minimum_calls: u32,
+        /// The window.
+        window: Duration,
+    },
+}
+
+impl Default for Settings {
+    /// Opens at half of at least 20 calls failing within ten seconds, for five seconds doubling to a minute;
+    /// one probe at a time, two successes to close.
+    fn default() -> Self {
+        Self {
+            trip: Trip::Rate {
+                ratio: Ratio::percent(50),
+                minimum_calls: 20,
+                window: Duration::from_secs(10),
+            },
+            open_for: Duration::from_secs(5),
+            open_for_at_most: Duration::from_secs(60),
+            probes: 1,
+            close_after: 2,
+        }
+    }
+}
+
+/// Whether calls flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Calls flow.
+    Closed,
+    /// Calls fail at once.
+    Open,
+    /// Probes find out whether the target has recovered.
+    HalfOpen,
+}
+
+impl State {
+    /// The word used in metrics and reports.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half-open",
+        }
+    }
+}
+
+/// Leave to pass a breaker. Carries the phase it was given in, so that the late result of an old phase
+/// cannot free a probe's place in a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pass {
+    phase: u32,
+    probe: bool,
+}
+
+impl Pass {
+    /// Whether the attempt is a probe of a half-open breaker.
+    #[must_use]
+    pub const fn is_probe(self) -> bool {
+        self.probe
+    }
+}
+
+const ENDED: usize = 0;
+const FAILED: usize = 1;
+
+/// The breaker of one target.
+#[derive(Debug, Clone)]
+pub struct Breaker {
+    settings: Settings,
+    state: State,
+    /// Grows with every change of state.
+    phase: u32,
+    window: Window<2>,
+    consecutive: u32,
+    /// When an open breaker may be probed; when a half-open one gives up on probes that never end.
+    until: Instant,
+    /// How often it has opened since it was last closed.
+    openings: u32,
+    probing: u32,
+    succeeded: u32,
+}
+
+impl Breaker {
+    /// A closed breaker.
+    #[must_use]
+    pub fn new(settings: Settings, now: Instant) -> Self {
+        Self {
+            settings,
+            state: State::Closed,
+            phase: 0,
+            window: Window::new(window_of(&settings), now),
+            consecutive: 0,
+            until: Instant::ZERO,
+            openings: 0,
+            probing: 0,
+            succeeded: 0,
+        }
+    }
+
+    /// Changes the settings and keeps the state and the counts.
+    pub fn replace(&mut self, settings: Settings, now: Instant) {
+        self.window.set_length(window_of(&settings), now);
+        self.settings = settings;
+    }
+
+    /// The state at `now`. An open breaker whose time is over still says open until somebody asks to pass.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// When an open breaker can next be probed.
+    #[must_use]
+    pub fn opens_until(&self) -> Option<Instant> {
+        (self.state == State::Open).then_some(self.until)
+    }
+
+    /// Whether [`Breaker::admit`] would let an attempt pass, without taking a probe's place.
+    pub fn would_admit(&mut self, now: Instant) -> Result<(), Refusal> {
+        match self.state {
+            State::Closed => Ok(()),
+            State::Open if now < self.until => Err(Refusal::BreakerOpen),
+            State::Open => Ok(()),
+            State::HalfOpen => {
+                self.give_up_on_lost_probes(now);
+                match self.state {
+                    State::HalfOpen if self.has_probe_place() => Ok(()),
+                    State::HalfOpen => Err(Refusal::ProbesBusy),
+                    State::Closed | State::Open => Err(Refusal::BreakerOpen),
+                }
+            }
+        }
+    }
+
+    /// Lets an attempt pass or refuses it.
+    #[inline]
+    pub fn admit(&mut self, now: Instant) -> Result<Pass, Refusal> {
+        if self.state == State::Closed {
+            return Ok(Pass {
+                phase: self.phase,
+                probe: false,
+            });
+        }
+        self.would_admit(now)?;
+        if self.state == State::Open {
+            self.enter(State::HalfOpen);
+            self.until = now.after(self.open_time());
+        }
+        self.probing += 1;
+        Ok(Pass {
+            phase: self.phase,
+            probe: true,
+        })
+    }
+
+    /// An attempt that passed has ended, well or not.
+    #[inline]
+    pub fn on_end(&mut self, pass: Pass, healthy: bool, now: Instant) {
+        if pass.phase != self.phase {
+            return;
+        }
+        match self.state {
+            State::Closed => self.on_end_closed(healthy, now),
+            State::HalfOpen => self.on_probe_end(healthy, now),
+            // Every change of state changes the phase, and nothing passes an open breaker.
+            State::Open => debug_assert!(false, "a pass of an open phase"),
+        }
+    }
+
+    /// An attempt that passed was given up before it said anything about the target.
+    #[inline]
+    pub fn on_abandon(&mut self, pass: Pass) {
+        if pass.probe && pass.phase == self.phase {
+            self.probing = self.probing.saturating_sub(1);
+        }
+    }
+
+    fn on_end_closed(&mut self, healthy: bool, now: Instant) {
+        let trips = match self.settings.trip {
+            Trip::Consecutive(limit) => {
+                self.consecutive = if healthy {
+                    0
+                } else {
+                    self.consecutive.saturating_add(1)
+                };
+                self.consecutive >= limit
+            }
+            Trip::Count { failures, .. } => {
+                if healthy {
+                    return;
+                }
+                self.window.advance(now);
+                self.window.add(FAILED);
+                self.window.sum(FAILED) >= u64::from(failures)
+            }
+            Trip::Rate {
+                ratio, minimum_calls, ..
+            } => {
+                self.window.advance(now);
+                self.window.add(ENDED);
+                if healthy {
+                    return;
+                }
+                self.window.add(FAILED);
+                let (ended, failed) = (self.window.sum(ENDED), self.window.sum(FAILED));
+                ended >= u64::from(minimum_calls)
+                    && u128::from(failed) * u128::from(Ratio::PARTS)
+                        >= u128::from(ratio.parts()) * u128::from(ended)
+            }
+        };
+        if trips && !healthy {
+            self.open(now);
+        }
+    }
+
+    fn on_probe_end(&mut self, healthy: bool, now: Instant) {
+        self.probing = self.probing.saturating_sub(1);
+        if !healthy {
+            self.open(now);
+            return;
+        }
+        self.succeeded += 1;
+        if self.succeeded >= self.settings.close_after {
+            self.enter(State::Closed);
+            self.openings = 0;
+            self.window.clear();
+        }
+    }
+
+    /// Opens, or opens again for longer.
+    fn open(&mut self, now: Instant) {
+        self.openings = self.openings.saturating_add(1);
+        self.enter(State::Open);
+        self.until = now.after(self.open_time());
+    }
+
+    /// A probe that never ends would keep the breaker half-open for ever. One that has not ended within an
+    /// open time speaks as a failed one.
+    fn give_up_on_lost_probes(&mut self, now: Instant) {
+        if self.probing > 0 && now >= self.until {
+            self.open(now);
+        }
+    }
+
+    fn has_probe_place(&self) -> bool {
+        self.probing < self.settings.probes.max(1)
+            && self.probing + self.succeeded < self.settings.close_after.max(1)
+    }
+
+    fn enter(&mut self, state: State) {
+        self.state = state;
+        self.phase = self.phase.wrapping_add(1);
+        self.consecutive = 0;
+        self.probing = 0;
+        self.succeeded = 0;
+    }
+
+    fn open_time(&self) -> Duration {
+        let doublings = self.openings.saturating_sub(1).min(63);
+        let grown = nanos(self.settings.open_for).saturating_mul(1 << doublings);
+        let most = nanos(self.settings.open_for_at_most.max(self.settings.open_for));
+        Duration::from_nanos(grown.min(most))
+    }
+}
+
+fn window_of(settings: &Settings) -> Duration {
+    match settings.trip {
+        Trip::Consecutive(_) => Duration::from_secs(1),
+        Trip::Count { window, .. } | Trip::Rate { window, .. } => window,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::from_secs(100);
+
+    fn settings(trip: Trip) -> Settings {
+        Settings {
+            trip,
+            open_for: Duration::from_secs(10),
+            open_for_at_most: Duration::from_secs(40),
+            probes: 2,
+            close_after: 3,
+        }
+    }
+
+    fn end(breaker: &mut Breaker, healthy: bool, now: Instant) {
+        let pass = breaker.admit(now).unwrap();
+        breaker.on_end(pass, healthy, now);
+    }
+
+    fn tripped() -> Breaker {
+        let mut breaker = Breaker::new(settings(Trip::Consecutive(1)), NOW);
+        end(&mut breaker, false, NOW);
+        assert_eq!(breaker.state(), State::Open);
+        breaker
+    }
+
+    #[test]
+    fn opens_by_failures_in_a_row() {
+        let mut breaker = Breaker::new(settings(Trip::Consecutive(3)), NOW);
+        for healthy in [false, false, true, false, false] {
+            end(&mut breaker, healthy, NOW);
+        }
+        assert_eq!(breaker.state(), State::Closed);
+        end(&mut breaker, false, NOW);
+        assert_eq!(breaker.admit(NOW), Err(Refusal::BreakerOpen));
+    }
+
+    #[test]
+    fn opens_by_count_in_a_window() {
+        let trip = Trip::Count {
+            failures: 3,
+            window: Duration::from_secs(60),
+        };
+        let mut breaker = Breaker::new(settings(trip), NOW);
+        end(&mut breaker, false, NOW);
+        end(&mut breaker, false, NOW);
+        let later = NOW.after(Duration::from_secs(61));
+        end(&mut breaker, false, later);
+        assert_eq!(
+            breaker.state(),
+            State::Closed,
+            "the first two have left the window"
+        );
+        for healthy in [true, false, true, false] {
+            end(&mut breaker, healthy, later);
+        }
+        assert_eq!(breaker.state(), State::Open);
+    }
+
+    #[test]
+    fn opens_by_rate_once_there_are_enough_calls() {
+        let trip = Trip::Rate {
+            ratio: Ratio::percent(50),
+            minimum_calls: 4,
+            window: Duration::from_secs(10),
+        };
+        let mut breaker = Breaker::new(settings(trip), NOW);
+        for healthy in [false, false, true] {
+            end(&mut breaker, healthy, NOW);
+        }
+        assert_eq!(
+            breaker.state(),
+            State::Closed,
+            "two of three, but three are not enough"
+        );
+        end(&mut breaker, false, NOW);
+        assert_eq!(breaker.state(), State::Open);
+    }
+
+    /// Half-open floods: the named number of probes, and not one more.
+    #[test]
+    fn half_open_lets_the_named_number_through() {
+        let mut breaker = tripped();
+        let later = NOW.after(Duration::from_secs(10));
+        let probes = [breaker.admit(later).unwrap(), breaker.admit(later).unwrap()];
+        assert_eq!(breaker.admit(later), Err(Refusal::ProbesBusy));
+        breaker.on_end(probes[0], true, later);
+        breaker.on_end(probes[1], true, later);
+        let last = breaker.admit(later).unwrap();
+        assert_eq!(
+            breaker.admit(later),
+            Err(Refusal::ProbesBusy),
+            "three in all are enough to decide"
+        );
+        breaker.on_end(last, true, later);
+        assert_eq!(breaker.state(), State::Closed);
+    }
+
+    /// A late result of an old phase must not free a probe's place, close, or open anything.
+    #[test]
+    fn a_late_result_of_an_old_phase_is_nothing() {
+        let mut breaker = Breaker::new(settings(Trip::Consecutive(1)), NOW);
+        let late = breaker.admit(NOW).unwrap();
+        end(&mut breaker, false, NOW);
+        let later = NOW.after(Duration::from_secs(10));
+        let _probes = [breaker.admit(later).unwrap(), breaker.admit(later).unwrap()];
+        breaker.on_end(late, true, later);
+        breaker.on_abandon(late);
+        assert_eq!(breaker.admit(later), Err(Refusal::ProbesBusy));
+    }
+
+    #[test]
+    fn an_abandoned_probe_frees_its_place() {
+        let mut breaker = tripped();
+        let later = NOW.after(Duration::from_secs(10));
+        let probe = breaker.admit(later).unwrap();
+        breaker.admit(later).unwrap();
+        breaker.on_abandon(probe);
+        assert!(breaker.admit(later).is_ok());
+    }
+
+    #[test]
+    fn the_open_time_doubles_to_its_cap_and_starts_over_after_closing() {
+        let mut breaker = tripped();
+        let mut now = NOW;
+        for seconds in [10, 20, 40, 40] {
+            assert_eq!(
+                breaker.opens_until(),
+                Some(now.after(Duration::from_secs(seconds)))
+            );
+            now = now.after(Duration::from_secs(seconds));
+            end(&mut breaker, false, now);
+        }
+        now = now.after(Duration::from_secs(40));
+        (0..3).for_each(|_| end(&mut breaker, true, now));
+        assert_eq!(breaker.state(), State::Closed);
+        end(&mut breaker, false, now);
+        assert_eq!(breaker.opens_until(), Some(now.after(Duration::from_secs(10))));
+    }
+
+    #[test]
+    fn probes_that_never_end_speak_as_failed_ones() {
+        let mut breaker = tripped();
+        let later = NOW.after(Duration::from_secs(10));
+        let lost = [breaker.admit(later).unwrap(), breaker.admit(later).unwrap()];
+        let much_later = later.after(Duration::from_secs(10));
+        assert_eq!(breaker.admit(much_later), Err(Refusal::BreakerOpen));
+        breaker.on_end(lost[0], true, much_later);
+        assert_eq!(breaker.state(), State::Open, "it answered for an old phase");
+        assert!(breaker.admit(much_later.after(Duration::from_secs(20))).is_ok());
+    }
+
+    #[test]
+    fn new_settings_keep_the_state() {
+        let mut breaker = tripped();
+        breaker.replace(settings(Trip::Consecutive(9)), NOW);
+        assert_eq!(breaker.state(), State::Open);
+    }
+}

@@ -1,0 +1,362 @@
+//! How many attempts may be under way to one target.
+
+use std::{collections::VecDeque, time::Duration};
+
+use crate::{
+    ratio::Ratio,
+    refusal::Refusal,
+    time::{Instant, nanos},
+};
+
+/// A limit on concurrency and a bounded queue before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// The limit.
+    pub limit: Limit,
+    /// How long an attempt may wait for a place; zero for not at all.
+    pub wait: Duration,
+    /// How many may wait at once. A queue without a bound turns overload into latency.
+    pub waiting: u32,
+}
+
+/// How the limit is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Always the same.
+    Fixed(u32),
+    /// Follows the latency: grows while the target answers as fast as it usually does, and shrinks as soon
+    /// as answers take longer, which is the queue that our own attempts build at the target.
+    Gradient {
+        /// The limit at the start.
+        initial: u32,
+        /// Never below this.
+        least: u32,
+        /// Never above this.
+        most: u32,
+        /// How much slower than usual an answer may be before the limit shrinks: 1.5 is half as slow again.
+        tolerance: Ratio,
+    },
+}
+
+impl Default for Settings {
+    /// 100 at once, nobody waits.
+    fn default() -> Self {
+        Self {
+            limit: Limit::Fixed(100),
+            wait: Duration::ZERO,
+            waiting: 0,
+        }
+    }
+}
+
+/// Who waits for a place. The driver chooses the number and must be able to find the waiting call by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u64);
+
+/// The answer to [`Bulkhead::acquire`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// There is a place, and it is taken now.
+    Taken,
+    /// The ticket stands in the queue; [`Bulkhead::grant`] will name it.
+    Queued,
+}
+
+/// The bulkhead of one target: first come, first served.
+#[derive(Debug, Clone)]
+pub struct Bulkhead {
+    settings: Settings,
+    taken: u32,
+    queue: VecDeque<Ticket>,
+    gradient: Gradient,
+}
+
+impl Bulkhead {
+    /// A bulkhead with every place free.
+    #[must_use]
+    pub fn new(settings: Settings, now: Instant) -> Self {
+        Self {
+            settings,
+            taken: 0,
+            queue: VecDeque::new(),
+            gradient: Gradient::new(settings.limit, now),
+        }
+    }
+
+    /// Changes the settings; whoever is in stays in.
+    pub fn replace(&mut self, settings: Settings) {
+        self.settings = settings;
+        self.gradient.limit = match settings.limit {
+            Limit::Fixed(limit) => f64::from(limit),
+            Limit::Gradient { least, most, .. } => {
+                self.gradient.limit.clamp(f64::from(least), f64::from(most))
+            }
+        };
+    }
+
+    /// The limit in force.
+    #[inline]
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped between two u32"
+    )]
+    pub fn limit(&self) -> u32 {
+        match self.settings.limit {
+            Limit::Fixed(limit) => limit,
+            Limit::Gradient { .. } => self.gradient.limit as u32,
+        }
+    }
+
+    /// How many places are taken.
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        self.taken
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How long a queued ticket may wait.
+    #[must_use]
+    pub const fn wait(&self) -> Duration {
+        self.settings.wait
+    }
+
+    /// Takes a place if there is one now, without queueing. Nobody jumps the queue.
+    #[inline]
+    pub fn try_acquire(&mut self) -> bool {
+        let free = self.taken < self.limit() && self.queue.is_empty();
+        self.taken += u32::from(free);
+        free
+    }
+
+    /// Takes a place, joins the queue, or is refused.
+    #[inline]
+    pub fn acquire(&mut self, ticket: Ticket) -> Result<Place, Refusal> {
+        if self.try_acquire() {
+            return Ok(Place::Taken);
+        }
+        if self.settings.wait.is_zero() || self.queue.len() >= self.settings.waiting as usize {
+            return Err(Refusal::BulkheadFull);
+        }
+        self.queue.push_back(ticket);
+        Ok(Place::Queued)
+    }
+
+    /// Gives a place back. The driver then asks [`Bulkhead::grant`] who comes next.
+    #[inline]
+    pub fn release(&mut self) {
+        debug_assert!(self.taken > 0, "a place is given back once");
+        self.taken = self.taken.saturating_sub(1);
+    }
+
+    /// The next ticket that gets a place, which is taken for it from this moment. Asked until it says none.
+    #[inline]
+    pub fn grant(&mut self) -> Option<Ticket> {
+        if self.queue.is_empty() || self.taken >= self.limit() {
+            return None;
+        }
+        self.taken += 1;
+        self.queue.pop_front()
+    }
+
+    /// Takes a ticket out of the queue. False if it was not there, because it has been granted a place.
+    pub fn leave(&mut self, ticket: Ticket) -> bool {
+        let found = self.queue.iter().position(|waiting| *waiting == ticket);
+        if let Some(index) = found {
+            self.queue.remove(index);
+        }
+        found.is_some()
+    }
+
+    /// An attempt was answered after `latency`; only an adaptive limit listens.
+    #[inline]
+    pub fn on_latency(&mut self, latency: Duration, rejected: bool, now: Instant) {
+        if let Limit::Gradient {
+            least,
+            most,
+            tolerance,
+            ..
+        } = self.settings.limit
+        {
+            self.gradient.add(latency, rejected);
+            if self.gradient.is_due(now) {
+                self.gradient.update(
+                    tolerance.as_f64(),
+                    f64::from(least),
+                    f64::from(most),
+                    self.taken,
+                    now,
+                );
+            }
+        }
+    }
+}
+
+/// The adaptive limit: compares the latency of the last stretch with a long average of it.
+#[derive(Debug, Clone)]
+struct Gradient {
+    limit: f64,
+    usual: f64,
+    sum: u64,
+    count: u32,
+    rejected: u32,
+    due: Instant,
+}
+
+impl Gradient {
+    /// How long a stretch lasts at the least, and how many answers it needs.
+    const STRETCH: Duration = Duration::from_millis(100);
+    const ANSWERS: u32 = 10;
+    /// How much of a new stretch enters the long average (ten seconds of stretches make most of it), and of
+    /// a new limit the limit.
+    const AVERAGING: f64 = 0.01;
+    const SMOOTHING: f64 = 0.2;
+
+    fn new(limit: Limit, now: Instant) -> Self {
+        let limit = match limit {
+            Limit::Fixed(limit) => limit,
+            Limit::Gradient {
+                initial, least, most, ..
+            } => initial.clamp(least, most.max(least)),
+        };
+        Self {
+            limit: f64::from(limit),
+            usual: 0.0,
+            sum: 0,
+            count: 0,
+            rejected: 0,
+            due: now.after(Self::STRETCH),
+        }
+    }
+
+    fn add(&mut self, latency: Duration, rejected: bool) {
+        self.count += 1;
+        if rejected {
+            self.rejected += 1;
+        } else {
+            self.sum = self.sum.saturating_add(nanos(latency));
+        }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.count >= Self::ANSWERS && now >= self.due
+    }
+
+    fn update(&mut self, tolerance: f64, least: f64, most: f64, taken: u32, now: Instant) {
+        let answered = self.count - self.rejected;
+        let target = if self.rejected * 10 > self.count {
+            // More than a tenth was rejected: the target says itself that there is too much.
+            self.limit * 0.9
+        } else {
+            let recent = self.sum as f64 / f64::from(answered.max(1));
+            self.usual = if self.usual == 0.0 {
+                recent
+            } else {
+                self.usual * (1.0 - Self::AVERAGING) + recent * Self::AVERAGING
+            };
+            // After a long overload the average has become the overload; let it come down faster than it
+            // went up, or the limit would take the slow answers for the usual ones.
+            if self.usual > 2.0 * recent {
+                self.usual *= 0.95;
+            }
+            let gradient = (tolerance * self.usual / recent.max(1.0)).clamp(0.5, 1.0);
+            self.limit * gradient + self.limit.sqrt()
+        };
+        // A limit that nobody comes near says nothing about how far it could go.
+        if target < self.limit || f64::from(taken) * 2.0 >= self.limit {
+            let smoothed = self.limit * (1.0 - Self::SMOOTHING) + target * Self::SMOOTHING;
+            self.limit = smoothed.clamp(least.max(1.0), most.max(least.max(1.0)));
+        }
+        (self.sum, self.count, self.rejected) = (0, 0, 0);
+        self.due = now.after(Self::STRETCH);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixed(limit: u32, waiting: u32) -> Bulkhead {
+        let settings = Settings {
+            limit: Limit::Fixed(limit),
+            wait: Duration::from_secs(1),
+            waiting,
+        };
+        Bulkhead::new(settings, Instant::ZERO)
+    }
+
+    #[test]
+    fn the_limit_holds_at_the_limit_and_the_queue_at_its_own() {
+        let mut bulkhead = fixed(2, 1);
+        assert_eq!(bulkhead.acquire(Ticket(1)), Ok(Place::Taken));
+        assert_eq!(bulkhead.acquire(Ticket(2)), Ok(Place::Taken));
+        assert_eq!(bulkhead.acquire(Ticket(3)), Ok(Place::Queued));
+        assert_eq!(bulkhead.acquire(Ticket(4)), Err(Refusal::BulkheadFull));
+        assert_eq!(bulkhead.grant(), None);
+        bulkhead.release();
+        assert_eq!(bulkhead.grant(), Some(Ticket(3)));
+        assert_eq!((bulkhead.in_flight(), bulkhead.grant()), (2, None));
+    }
+
+    #[test]
+    fn nobody_jumps_the_queue() {
+        let mut bulkhead = fixed(1, 9);
+        for ticket in 1..=3 {
+            bulkhead.acquire(Ticket(ticket)).unwrap();
+        }
+        bulkhead.release();
+        assert!(!bulkhead.try_acquire(), "two were here before");
+        assert_eq!(bulkhead.grant(), Some(Ticket(2)));
+    }
+
+    #[test]
+    fn a_ticket_that_leaves_is_not_granted() {
+        let mut bulkhead = fixed(1, 9);
+        for ticket in 1..=3 {
+            bulkhead.acquire(Ticket(ticket)).unwrap();
+        }
+        assert!(bulkhead.leave(Ticket(2)));
+        bulkhead.release();
+        assert_eq!(bulkhead.grant(), Some(Ticket(3)));
+        assert!(!bulkhead.leave(Ticket(3)), "it has its place already");
+    }
+
+    fn after_answers(bulkhead: &mut Bulkhead, from: u64, stretches: u64, latency: Duration) -> u32 {
+        for stretch in from..from + stretches {
+            for _ in 0..20 {
+                while bulkhead.try_acquire() {}
+                let now = Instant::from_millis(1000 + stretch * 200);
+                bulkhead.on_latency(latency, false, now);
+                bulkhead.release();
+            }
+        }
+        bulkhead.limit()
+    }
+
+    #[test]
+    fn the_gradient_grows_while_answers_are_fast_and_shrinks_when_they_slow_down() {
+        let limit = Limit::Gradient {
+            initial: 20,
+            least: 5,
+            most: 200,
+            tolerance: Ratio::percent(150),
+        };
+        let settings = Settings {
+            limit,
+            ..Settings::default()
+        };
+        let mut bulkhead = Bulkhead::new(settings, Instant::ZERO);
+        let grown = after_answers(&mut bulkhead, 0, 50, Duration::from_millis(10));
+        assert!(grown > 40, "{grown}");
+        let shrunk = after_answers(&mut bulkhead, 50, 20, Duration::from_millis(100));
+        assert!(shrunk < grown / 2, "{grown} → {shrunk}");
+        let floor = after_answers(&mut bulkhead, 70, 200, Duration::from_secs(1));
+        assert!(floor >= 5);
+    }
+}

@@ -1,0 +1,575 @@
+//! One logical request: its attempts, waits and deadline.
+//!
+//! # The contract
+//!
+//! A driver makes a [`Call`], and then feeds it what happens; each input answers with a [`Step`]:
+//!
+//! 1. [`Call::start`], once.
+//! 2. After [`Step::Send`] it sends that attempt, and reports its end with [`Call::on_outcome`].
+//! 3. It calls [`Call::on_timer`] when [`Call::next_timer`] is due. A timer that comes late, early or twice
+//!    does no harm: the call looks at the time it is given, not at the timer.
+//! 4. After [`Step::Cancel`] it drops that attempt, and reads `next_timer` again at once.
+//! 5. When the target's [`next_granted`](Target::next_granted) names the call's ticket, it calls
+//!    [`Call::on_place`].
+//! 6. After [`Step::Done`] it drops whatever still runs and hands the [`Verdict`] on.
+//! 7. At any other point it may end the call with [`Call::abandon`]; nothing is leaked. This is a duty: a
+//!    call that is dropped while it holds a permit panics in a debug build.
+//!
+//! # The order of decisions after a failure
+//!
+//! Not retryable → retried below → forbidden by the target → not idempotent → not replayable → attempts used
+//! → delay too long → deadline → (the target as a whole:) gate → guard → budget. What concerns the request
+//! comes first, because it is the most useful thing to be told; what is spent by asking comes last.
+
+use std::time::Duration;
+
+use crate::{
+    backoff::Backoff,
+    budget::Charge,
+    bulkhead::Ticket,
+    chance::Chance,
+    criticality::Criticality,
+    deadline::Deadline,
+    hedge,
+    outcome::{Failure, FailureKind, Outcome},
+    refusal::Refusal,
+    target::{Admission, AttemptKind, Permit, Queued, Target},
+    time::Instant,
+};
+
+/// The rules for each call to a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Attempts after the first that failures may cause.
+    pub retries: u8,
+    /// The waits before them.
+    pub backoff: Backoff,
+    /// How long one attempt may take; `None` for as long as the deadline leaves.
+    pub attempt_timeout: Option<Duration>,
+    /// How long the whole call may take, if the caller set nothing shorter; `None` for no limit.
+    pub deadline: Option<Duration>,
+    /// An attempt is not started unless at least this much time is left for it.
+    pub least_attempt: Duration,
+    /// How an attempt that ran out of time is read.
+    pub timeout: Failure,
+    /// Whether a failure that a layer below has already retried is retried again.
+    pub retry_retried: bool,
+}
+
+impl Default for Settings {
+    /// Two retries, ten seconds in all, no timeout of a single attempt.
+    fn default() -> Self {
+        Self {
+            retries: 2,
+            backoff: Backoff::default(),
+            attempt_timeout: None,
+            deadline: Some(Duration::from_secs(10)),
+            least_attempt: Duration::from_millis(1),
+            timeout: Failure::new(FailureKind::Timeout),
+            retry_retried: false,
+        }
+    }
+}
+
+/// What the driver knows of a request before it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// The caller's own deadline; the policy's bounds it further.
+    pub deadline: Deadline,
+    /// How much the request matters.
+    pub criticality: Criticality,
+    /// Whether doing it twice is doing it once, by its nature or by an idempotency key.
+    pub idempotent: bool,
+    /// Whether it can be sent again.
+    pub replayable: bool,
+    /// The name under which the call waits for a place.
+    pub ticket: Ticket,
+}
+
+/// What the driver does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing, until a timer, an outcome or a place.
+    Wait,
+    /// Send this attempt.
+    Send(Attempt),
+    /// Drop the attempt of this number; its time is up.
+    Cancel(u8),
+    /// The call is over.
+    Done(Verdict),
+}
+
+/// An attempt to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its number within the call; the first is 1.
+    pub number: u8,
+    /// What it is.
+    pub kind: AttemptKind,
+    /// When its time is up.
+    pub ends: Instant,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// This attempt succeeded.
+    Success {
+        /// Its number.
+        number: u8,
+    },
+    /// The last attempt failed, and this is why there is no other. Its result, if it has one, is the result
+    /// of the call.
+    Failure {
+        /// The number of the last attempt that failed.
+        number: u8,
+        /// How it failed.
+        failure: Failure,
+        /// Why it was not retried.
+        refusal: Refusal,
+        /// How long the caller should stay away.
+        retry_after: Option<Duration>,
+    },
+    /// Nothing was sent at all.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// How long the caller should stay away.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// Attempts that can run at once: one and its hedges.
+const PARALLEL: usize = hedge::Settings::MOST as usize + 1;
+
+/// One logical request.
+#[derive(Debug)]
+pub struct Call {
+    deadline: Instant,
+    criticality: Criticality,
+    idempotent: bool,
+    replayable: bool,
+    ticket: Ticket,
+    state: State,
+    running: [Option<Running>; PARALLEL],
+    /// When the next hedge is due.
+    hedge_at: Instant,
+    /// Attempts sent so far, and how many of them were retries and hedges.
+    sent: u8,
+    retries: u8,
+    hedges: u8,
+    last_delay: Duration,
+    last_failure: Option<(u8, Failure)>,
+    /// What the last retry took from a quota.
+    tokens: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    Fresh,
+    /// Waits for a place in the bulkhead.
+    Queued {
+        queued: Queued,
+        charge: Option<Charge>,
+        until: Instant,
+    },
+    /// At least one attempt runs.
+    Running,
+    /// Waits before a retry.
+    BackingOff {
+        until: Instant,
+        charge: Option<Charge>,
+    },
+    Over,
+}
+
+#[derive(Debug)]
+struct Running {
+    permit: Permit,
+    number: u8,
+    ends: Instant,
+}
+
+impl Call {
+    /// A call that has not begun.
+    #[must_use]
+    pub fn new(facts: &Facts) -> Self {
+        Self {
+            deadline: facts.deadline.moment(),
+            criticality: facts.criticality,
+            idempotent: facts.idempotent,
+            replayable: facts.replayable,
+            ticket: facts.ticket,
+            state: State::Fresh,
+            running: [const { None }; PARALLEL],
+            hedge_at: Instant::NEVER,
+            sent: 0,
+            retries: 0,
+            hedges: 0,
+            last_delay: Duration::ZERO,
+            last_failure: None,
+            tokens: 0,
+        }
+    }
+
+    /// Attempts sent so far.
+    #[must_use]
+    pub const fn sent(&self) -> u8 {
+        self.sent
+    }
+
+    /// Retries sent so far.
+    #[must_use]
+    pub const fn retries(&self) -> u8 {
+        self.retries
+    }
+
+    /// Hedges sent so far.
+    #[must_use]
+    pub const fn hedges(&self) -> u8 {
+        self.hedges
+    }
+
+    /// The deadline in force, the policy's included once the call has started.
+    #[must_use]
+    pub const fn deadline(&self) -> Deadline {
+        Deadline::at(self.deadline)
+    }
+
+    /// The request cannot be sent again after all (its body turned out too long to keep).
+    pub fn forbid_replay(&mut self) {
+        self.replayable = false;
+    }
+
+    /// When [`Call::on_timer`] is due.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Instant> {
+        let next = match &self.state {
+            State::Fresh | State::Over => Instant::NEVER,
+            State::Queued { until, .. } | State::BackingOff { until, .. } => *until,
+            State::Running => {
+                let ends = self.running.iter().flatten().map(|running| running.ends);
+                ends.min().unwrap_or(Instant::NEVER).min(self.hedge_at)
+            }
+        };
+        (next != Instant::NEVER).then_some(next)
+    }
+
+    /// Begins: sends the first attempt, waits for a place, or is refused.
+    #[inline]
+    pub fn start(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
+        debug_assert!(matches!(self.state, State::Fresh), "a call starts once");
+        let now = target.clamp(now);
+        if let Some(own) = target.settings().call.deadline {
+            self.deadline = self.deadline.min(now.after(own));
+        }
+        self.send(AttemptKind::First, None, target, now, chance)
+    }
+
+    /// The attempt `number` has ended. The result of one that no longer runs is ignored.
+    #[inline]
+    pub fn on_outcome(
+        &mut self,
+        number: u8,
+        outcome: &Outcome,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        let now = target.clamp(now);
+        let Some(running) = self.take_running(number) else {
+            return Step::Wait;
+        };
+        target.settle(running.permit, outcome, now);
+        match outcome {
+            Outcome::Success => self.succeed(number, target),
+            Outcome::Failure(failure) => self.fail(number, failure, target, now, chance),
+        }
+    }
+
+    /// Time has passed. Does one thing that is due; the driver reads [`Call::next_timer`] again afterwards.
+    pub fn on_timer(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
+        let now = target.clamp(now);
+        if self.next_timer().is_none_or(|due| now < due) {
+            return Step::Wait;
+        }
+        match std::mem::replace(&mut self.state, State::Running) {
+            State::BackingOff { charge, .. } => self.send(AttemptKind::Retry, charge, target, now, chance),
+            State::Queued { queued, charge, .. } => {
+                target.leave_queue(&queued, self.criticality, self.ticket);
+                self.unsent(queued.kind, charge, Refusal::BulkheadTimeout, target, now, chance)
+            }
+            State::Running => self.on_running_timer(target, now, chance),
+            state @ (State::Fresh | State::Over) => {
+                self.state = state;
+                Step::Wait
+            }
+        }
+    }
+
+    /// The target has given the call the place that it waits for.
+    pub fn on_place(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
+        let now = target.clamp(now);
+        match std::mem::replace(&mut self.state, State::Running) {
+            State::Queued { queued, charge, .. } => {
+                if !self.can_begin(target, now) {
+                    target.leave_queue(&queued, self.criticality, self.ticket);
+                    return self.unsent(queued.kind, charge, Refusal::Deadline, target, now, chance);
+                }
+                match target.admit_granted(&queued, self.criticality, now) {
+                    Ok(permit) => self.note_sent(permit, charge.as_ref(), target, now),
+                    Err(refusal) => self.unsent(queued.kind, charge, refusal, target, now, chance),
+                }
+            }
+            state => {
+                self.state = state;
+                Step::Wait
+            }
+        }
+    }
+
+    /// Ends the call wherever it stands. Nothing that it held is lost.
+    pub fn abandon(&mut self, target: &mut Target) {
+        self.drop_running(target);
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Queued { queued, charge, .. } => {
+                target.leave_queue(&queued, self.criticality, self.ticket);
+                target.refund(charge);
+            }
+            State::BackingOff { charge, .. } => target.refund(charge),
+            State::Fresh | State::Running | State::Over => {}
+        }
+    }
+
+    /// Whether the call is over: everything it held has been given back.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    fn can_begin(&self, target: &Target, at: Instant) -> bool {
+        Deadline::at(self.deadline).allows(at, target.settings().call.least_attempt)
+    }
+
+    #[inline]
+    fn send(
+        &mut self,
+        kind: AttemptKind,
+        charge: Option<Charge>,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        if !self.can_begin(target, now) {
+            return self.unsent(kind, charge, Refusal::Deadline, target, now, chance);
+        }
+        match target.admit(kind, self.criticality, self.ticket, now, chance) {
+            Ok(Admission::Sent(permit)) => self.note_sent(permit, charge.as_ref(), target, now),
+            Ok(Admission::Queued(queued)) => {
+                let until = now.after(target.queue_wait()).min(self.deadline);
+                self.state = State::Queued {
+                    queued,
+                    charge,
+                    until,
+                };
+                Step::Wait
+            }
+            Err(refusal) => self.unsent(kind, charge, refusal, target, now, chance),
+        }
+    }
+
+    /// Notes an attempt that is sent now. Its charge is spent.
+    #[inline]
+    fn note_sent(&mut self, permit: Permit, charge: Option<&Charge>, target: &Target, now: Instant) -> Step {
+        let kind = permit.kind();
+        self.sent += 1;
+        match kind {
+            AttemptKind::First => {}
+            AttemptKind::Retry => self.retries += 1,
+            AttemptKind::Hedge => self.hedges += 1,
+        }
+        if let Some(charge) = charge {
+            self.tokens = charge.tokens();
+        }
+        let number = self.sent;
+        let ends = Deadline::at(self.deadline).bound(now, target.settings().call.attempt_timeout);
+        self.hedge_at = match target.hedge() {
+            Some(hedge) if self.idempotent && self.replayable && self.hedges < hedge.most() => {
+                now.after(hedge.delay())
+            }
+            _ => Instant::NEVER,
+        };
+        let free = self.running.iter_mut().find(|place| place.is_none());
+        debug_assert!(free.is_some(), "hedges are bounded by the places");
+        if let Some(place) = free {
+            *place = Some(Running { permit, number, ends });
+        }
+        self.state = State::Running;
+        Step::Send(Attempt { number, kind, ends })
+    }
+
+    /// An attempt was decided and is not sent.
+    #[cold]
+    fn unsent(
+        &mut self,
+        kind: AttemptKind,
+        charge: Option<Charge>,
+        refusal: Refusal,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        target.refund(charge);
+        if kind == AttemptKind::Hedge {
+            self.hedge_at = Instant::NEVER;
+            self.state = State::Running;
+            return Step::Wait;
+        }
+        self.finish(refusal, target, now, chance)
+    }
+
+    #[inline]
+    fn succeed(&mut self, number: u8, target: &mut Target) -> Step {
+        self.drop_running(target);
+        target.on_call_end(true, self.tokens);
+        self.state = State::Over;
+        Step::Done(Verdict::Success { number })
+    }
+
+    fn fail(
+        &mut self,
+        number: u8,
+        failure: &Failure,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        self.last_failure = Some((number, *failure));
+        if self.running.iter().any(Option::is_some) {
+            // Another attempt still runs and may succeed: no reason to send a third.
+            return Step::Wait;
+        }
+        match self.plan_retry(failure, target, now, chance) {
+            Ok((until, charge)) if until <= now => self.send(AttemptKind::Retry, charge, target, now, chance),
+            Ok((until, charge)) => {
+                self.state = State::BackingOff { until, charge };
+                Step::Wait
+            }
+            Err(refusal) => self.finish(refusal, target, now, chance),
+        }
+    }
+
+    /// Decides whether there is a retry and when, in the order that the module states.
+    fn plan_retry(
+        &mut self,
+        failure: &Failure,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Result<(Instant, Option<Charge>), Refusal> {
+        let rules = target.settings().call;
+        if !failure.retryable {
+            return Err(Refusal::NotRetryable);
+        }
+        if failure.hints.retried_below > 0 && !rules.retry_retried {
+            return Err(Refusal::RetriedBelow);
+        }
+        if failure.hints.do_not_retry {
+            return Err(Refusal::TargetForbids);
+        }
+        if !self.idempotent && !failure.hints.never_sent {
+            return Err(Refusal::NotIdempotent);
+        }
+        if !self.replayable {
+            return Err(Refusal::NotReplayable);
+        }
+        if self.retries >= rules.retries {
+            return Err(Refusal::AttemptsUsed);
+        }
+        let retry = u32::from(self.retries) + 1;
+        let delay = rules
+            .backoff
+            .delay(retry, self.last_delay, chance)
+            .ok_or(Refusal::DelayTooLong)?;
+        let own = failure.hints.retry_after;
+        let at = target
+            .gate()
+            .retry_at(now.after(delay), self.criticality, own, now, chance);
+        if !self.can_begin(target, at) {
+            return Err(Refusal::Deadline);
+        }
+        let charge = target.allow_again(failure.kind == FailureKind::Timeout, now, chance)?;
+        self.last_delay = delay;
+        Ok((at, charge))
+    }
+
+    fn on_running_timer(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
+        let late = self
+            .running
+            .iter()
+            .flatten()
+            .filter(|running| running.ends <= now);
+        let Some(number) = late.map(|running| running.number).min() else {
+            return self.hedge(target, now, chance);
+        };
+        let timeout = target.settings().call.timeout;
+        match self.on_outcome(number, &Outcome::Failure(timeout), target, now, chance) {
+            Step::Wait => Step::Cancel(number),
+            // The timed-out attempt is replaced at once: the driver drops it when it sends the new one, as
+            // nothing else runs.
+            step => step,
+        }
+    }
+
+    /// Sends a hedge if everything that a retry needs speaks for it.
+    fn hedge(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
+        self.hedge_at = Instant::NEVER;
+        if !self.can_begin(target, now) {
+            return Step::Wait;
+        }
+        match target.allow_again(false, now, chance) {
+            Ok(charge) => self.send(AttemptKind::Hedge, charge, target, now, chance),
+            Err(_) => Step::Wait,
+        }
+    }
+
+    #[cold]
+    fn finish(
+        &mut self,
+        refusal: Refusal,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        self.drop_running(target);
+        target.on_call_end(false, self.tokens);
+        self.state = State::Over;
+        let retry_after = target.retry_after(refusal, self.criticality, now, chance);
+        Step::Done(match self.last_failure {
+            None => Verdict::Refused { refusal, retry_after },
+            Some((number, failure)) => Verdict::Failure {
+                number,
+                failure,
+                refusal,
+                retry_after: failure.hints.retry_after.or(retry_after),
+            },
+        })
+    }
+
+    #[inline]
+    fn take_running(&mut self, number: u8) -> Option<Running> {
+        self.running
+            .iter_mut()
+            .find(|place| place.as_ref().is_some_and(|it| it.number == number))?
+            .take()
+    }
+
+    #[inline]
+    fn drop_running(&mut self, target: &mut Target) {
+        for place in &mut self.running {
+            if let Some(running) = place.take() {
+                target.abandon(running.permit);
+            }
+        }
+    }
+}

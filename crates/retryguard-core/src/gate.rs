@@ -1,0 +1,222 @@
+//! What the target asked of everybody: to be left alone for a while, or not to be retried.
+
+use std::time::Duration;
+
+use crate::{chance::Chance, criticality::Criticality, outcome::Hints, ratio::Ratio, time::Instant};
+
+/// How a target's hints are obeyed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Whom a Retry-After holds back.
+    pub scope: Scope,
+    /// The longest Retry-After that is believed. A target that answers with a day must not take a client
+    /// out of service for one.
+    pub at_most: Duration,
+    /// How far the calls that were held back are spread out afterwards, as a share of the wait.
+    pub spread: Ratio,
+    /// How long a do-not-retry mark that comes without a Retry-After holds retries back.
+    pub no_retry_for: Duration,
+}
+
+/// Whom a Retry-After holds back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Every call to the target of the same or a lower criticality.
+    Target,
+    /// Only retries; first attempts go on.
+    Retries,
+    /// Only the call that met it.
+    Call,
+}
+
+impl Default for Settings {
+    /// The whole target, for at most 30 seconds, spread over half of the wait; marks hold for a second.
+    fn default() -> Self {
+        Self {
+            scope: Scope::Target,
+            at_most: Duration::from_secs(30),
+            spread: Ratio::percent(50),
+            no_retry_for: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The gate of one target.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    settings: Settings,
+    /// Until when calls of each criticality are held back.
+    closed_until: [Instant; Criticality::ALL.len()],
+    /// Until when nobody retries.
+    no_retry_until: Instant,
+}
+
+impl Gate {
+    /// An open gate.
+    #[must_use]
+    pub const fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            closed_until: [Instant::ZERO; 4],
+            no_retry_until: Instant::ZERO,
+        }
+    }
+
+    /// Changes the settings and keeps what the target asked.
+    pub fn replace(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// A failure brought hints. Those that the call met at `criticality` hold back what matters as much or
+    /// less: a target that sheds background work has not asked for its critical traffic to stop.
+    pub fn on_hints(&mut self, hints: &Hints, criticality: Criticality, now: Instant) {
+        if let Some(wait) = hints.retry_after
+            && self.settings.scope != Scope::Call
+        {
+            let until = now.after(wait.min(self.settings.at_most));
+            for closed in &mut self.closed_until[..=criticality.index()] {
+                *closed = until.max(*closed);
+            }
+        }
+        if hints.do_not_retry {
+            let wait = hints
+                .retry_after
+                .unwrap_or(self.settings.no_retry_for)
+                .min(self.settings.at_most);
+            self.no_retry_until = self.no_retry_until.max(now.after(wait));
+        }
+    }
+
+    /// How long a first attempt must still stay away; `None` if it may pass.
+    #[inline]
+    #[must_use]
+    pub fn holds_first(&self, criticality: Criticality, now: Instant) -> Option<Duration> {
+        let until = self.closed_until[criticality.index()];
+        (self.settings.scope == Scope::Target && now < until).then(|| now.until(until))
+    }
+
+    /// Whether the target has asked that nobody retries.
+    #[must_use]
+    pub fn forbids_retries(&self, now: Instant) -> bool {
+        now < self.no_retry_until
+    }
+
+    /// When a retry that would be sent at `wanted` may be sent: at that time, or spread out after the gate
+    /// has opened.
+    pub fn retry_at(
+        &self,
+        wanted: Instant,
+        criticality: Criticality,
+        own: Option<Duration>,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Instant {
+        let own = own.map_or(Instant::ZERO, |wait| now.after(wait.min(self.settings.at_most)));
+        let shared = if self.settings.scope == Scope::Call {
+            Instant::ZERO
+        } else {
+            self.closed_until[criticality.index()]
+        };
+        let opens = own.max(shared);
+        if opens <= wanted {
+            return wanted;
+        }
+        opens.after(chance.up_to(self.settings.spread.of(now.until(opens))))
+    }
+
+    /// A wait with this gate's spread laid over it, to be handed to a caller: all callers that were refused
+    /// together must not come back together.
+    pub fn jittered(&self, wait: Duration, chance: &mut impl Chance) -> Duration {
+        wait + chance.up_to(self.settings.spread.of(wait))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::{Highest, Lowest};
+
+    const NOW: Instant = Instant::from_secs(100);
+    const SECONDS_5: Hints = Hints {
+        retry_after: Some(Duration::from_secs(5)),
+        ..Hints::NONE
+    };
+
+    fn closed(scope: Scope) -> Gate {
+        let mut gate = Gate::new(Settings {
+            scope,
+            ..Settings::default()
+        });
+        gate.on_hints(&SECONDS_5, Criticality::SheddablePlus, NOW);
+        gate
+    }
+
+    /// A Retry-After that only the call that met it obeys is ignored by all the others.
+    #[test]
+    fn one_retry_after_holds_back_all_calls_that_matter_as_little() {
+        let gate = closed(Scope::Target);
+        for level in [Criticality::Sheddable, Criticality::SheddablePlus] {
+            assert_eq!(gate.holds_first(level, NOW), Some(Duration::from_secs(5)));
+        }
+        assert_eq!(gate.holds_first(Criticality::Critical, NOW), None);
+        assert_eq!(
+            gate.holds_first(Criticality::Sheddable, NOW.after(Duration::from_secs(5))),
+            None
+        );
+    }
+
+    #[test]
+    fn a_narrower_scope_lets_first_attempts_pass() {
+        assert_eq!(
+            closed(Scope::Retries).holds_first(Criticality::Sheddable, NOW),
+            None
+        );
+    }
+
+    #[test]
+    fn retries_are_spread_out_after_the_gate_opens() {
+        let gate = closed(Scope::Retries);
+        let at = |chance: &mut dyn Chance| {
+            let mut chance = chance;
+            gate.retry_at(
+                NOW.after(Duration::from_secs(1)),
+                Criticality::Sheddable,
+                None,
+                NOW,
+                &mut chance,
+            )
+        };
+        assert_eq!(at(&mut Lowest), NOW.after(Duration::from_secs(5)));
+        assert_eq!(at(&mut Highest), NOW.after(Duration::from_millis(7500)));
+    }
+
+    #[test]
+    fn a_target_cannot_ask_for_a_day() {
+        let mut gate = Gate::new(Settings::default());
+        let day = Hints {
+            retry_after: Some(Duration::from_secs(86_400)),
+            ..Hints::NONE
+        };
+        gate.on_hints(&day, Criticality::Critical, NOW);
+        assert_eq!(
+            gate.holds_first(Criticality::Critical, NOW),
+            Some(Duration::from_secs(30))
+        );
+    }
+
+    #[test]
+    fn a_mark_stops_everybodys_retries_for_a_while() {
+        let mut gate = Gate::new(Settings::default());
+        gate.on_hints(
+            &Hints {
+                do_not_retry: true,
+                ..Hints::NONE
+            },
+            Criticality::Critical,
+            NOW,
+        );
+        assert!(gate.forbids_retries(NOW));
+        assert_eq!(gate.holds_first(Criticality::Sheddable, NOW), None);
+        assert!(!gate.forbids_retries(NOW.after(Duration::from_secs(1))));
+    }
+}

@@ -1,0 +1,289 @@
+//! The guard: switches a target's retries off while they are counter-productive.
+//!
+//! One guard per target, fed with [`Sample`]s: counts over an interval. The library feeds it its own calls,
+//! a controller those of a whole service. Retries help against random faults and harm an overloaded target,
+//! so the guard looks at what speaks of load, and at nothing else.
+
+mod algorithm1;
+mod hysteresis;
+
+use std::time::Duration;
+
+use crate::{chance::Chance, ratio::Ratio, time::Instant};
+
+pub use hysteresis::Hysteresis;
+
+use algorithm1::Algorithm1;
+
+/// What the guard looks at and how it decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// What is read from a sample.
+    pub signal: Signal,
+    /// How readings become decisions.
+    pub mode: Mode,
+    /// How much time one sample covers, where the driver itself takes the samples.
+    pub interval: Duration,
+}
+
+impl Default for Settings {
+    /// Rejections of first attempts, a sample a second, decided with hysteresis.
+    fn default() -> Self {
+        Self {
+            signal: Signal::Rejections,
+            mode: Mode::Hysteresis(Hysteresis::default()),
+            interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What is read from a sample. All readings are ratios; a delay is read in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Signal {
+    /// The share of first attempts that were rejected for load.
+    Rejections,
+    /// Retries per call. Blind while retries are off, so it is read only while some are let through.
+    RetriesPerCall,
+    /// The delay that the sample reports, in seconds.
+    Delay,
+}
+
+impl Signal {
+    /// The word used in policies and reports.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rejections => "rejections",
+            Self::RetriesPerCall => "retries-per-call",
+            Self::Delay => "delay",
+        }
+    }
+}
+
+/// How readings become decisions. More ways may come, such as one that measures whether retries raise
+/// goodput at all; a sample already says how many retries succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Algorithm 1 of the RetryGuard paper, to the letter: off at the start, one threshold, a number of
+    /// consecutive samples on one side of it. Kept for comparison.
+    Algorithm1 {
+        /// The threshold.
+        threshold: Ratio,
+        /// How many consecutive samples decide.
+        samples: u32,
+    },
+    /// Two thresholds, a minimum of calls, a cool-down and a ramp.
+    Hysteresis(Hysteresis),
+}
+
+/// Counts over one interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// First attempts that ended.
+    pub calls: u64,
+    /// How many of them were rejected for load. Retries that the guard itself held back are no rejections.
+    pub rejected: u64,
+    /// Retries that were sent.
+    pub retries: u64,
+    /// How many retries ended in a success.
+    pub retries_succeeded: u64,
+    /// The delay quantile of the interval, where the driver measures one.
+    pub delay: Option<Duration>,
+}
+
+impl Sample {
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.rejected += other.rejected;
+        self.retries += other.retries;
+        self.retries_succeeded += other.retries_succeeded;
+        self.delay = self.delay.max(other.delay);
+    }
+}
+
+/// What the guard lets through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Every retry.
+    On,
+    /// None.
+    Off,
+    /// A share, which doubles with every step.
+    Ramping {
+        /// The step, from zero.
+        step: u8,
+    },
+}
+
+impl State {
+    /// The word used in metrics and reports.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+            Self::Ramping { .. } => "ramping",
+        }
+    }
+}
+
+/// A change of state and the numbers that caused it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Before.
+    pub from: State,
+    /// After.
+    pub to: State,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why the guard changed its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The signal rose above its threshold.
+    Above(Evidence),
+    /// The signal stayed below its threshold.
+    Below(Evidence),
+    /// So few calls were made for so long that their retries cannot be what overloads the target.
+    Quiet,
+    /// New settings asked for it.
+    Replaced,
+}
+
+/// The numbers behind a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evidence {
+    /// What was read.
+    pub signal: Signal,
+    /// The reading.
+    pub reading: Ratio,
+    /// What it was compared with.
+    pub threshold: Ratio,
+    /// The calls it was read from.
+    pub calls: u64,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (side, evidence) = match self {
+            Self::Above(evidence) => ("above", evidence),
+            Self::Below(evidence) => ("below", evidence),
+            Self::Quiet => return f.write_str("too few calls to be the cause of an overload"),
+            Self::Replaced => return f.write_str("new settings"),
+        };
+        write!(
+            f,
+            "{} {:.4} {side} {:.4} over {} calls",
+            evidence.signal.as_str(),
+            evidence.reading.as_f64(),
+            evidence.threshold.as_f64(),
+            evidence.calls
+        )
+    }
+}
+
+/// The guard of one target.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    settings: Settings,
+    machine: Machine,
+}
+
+#[derive(Debug, Clone)]
+enum Machine {
+    Algorithm1(Algorithm1),
+    Hysteresis(Box<hysteresis::Machine>),
+}
+
+impl Guard {
+    /// A guard that has seen nothing: off in `Algorithm1`, as the paper has it, and on otherwise.
+    #[must_use]
+    pub fn new(settings: Settings, now: Instant) -> Self {
+        let machine = match settings.mode {
+            Mode::Algorithm1 { .. } => Machine::Algorithm1(Algorithm1::default()),
+            Mode::Hysteresis(_) => Machine::Hysteresis(Box::new(hysteresis::Machine::new(now))),
+        };
+        Self { settings, machine }
+    }
+
+    /// Changes the settings. The state is kept where the mode is the same.
+    pub fn replace(&mut self, settings: Settings, now: Instant) {
+        let same = matches!(
+            (self.settings.mode, settings.mode),
+            (Mode::Algorithm1 { .. }, Mode::Algorithm1 { .. }) | (Mode::Hysteresis(_), Mode::Hysteresis(_))
+        );
+        if same && self.settings.signal == settings.signal {
+            self.settings = settings;
+        } else {
+            *self = Self::new(settings, now);
+        }
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The state.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match &self.machine {
+            Machine::Algorithm1(machine) => machine.state(),
+            Machine::Hysteresis(machine) => machine.state(),
+        }
+    }
+
+    /// The share of retries that are let through.
+    #[must_use]
+    pub fn share(&self) -> Ratio {
+        match (self.state(), self.settings.mode) {
+            (State::On, _) => Ratio::ONE,
+            (State::Ramping { step }, Mode::Hysteresis(rules)) => rules.share(step),
+            (State::Off | State::Ramping { .. }, _) => Ratio::ZERO,
+        }
+    }
+
+    /// Whether one retry is let through.
+    pub fn allows(&self, chance: &mut impl Chance) -> bool {
+        chance.happens(self.share())
+    }
+
+    /// Takes one sample in and says whether that changed the state.
+    pub fn feed(&mut self, sample: &Sample, now: Instant) -> Option<Decision> {
+        match (&mut self.machine, self.settings.mode) {
+            (Machine::Algorithm1(machine), Mode::Algorithm1 { threshold, samples }) => {
+                machine.feed(sample, self.settings.signal, threshold, samples)
+            }
+            (Machine::Hysteresis(machine), Mode::Hysteresis(rules)) => {
+                machine.feed(sample, self.settings.signal, &rules, now)
+            }
+            // `new` and `replace` keep the machine and the mode of one kind.
+            (Machine::Algorithm1(_), Mode::Hysteresis(_))
+            | (Machine::Hysteresis(_), Mode::Algorithm1 { .. }) => {
+                debug_assert!(false, "machine and mode differ");
+                None
+            }
+        }
+    }
+}
+
+/// The reading of a sample while `share` of retries is let through; `None` where it says nothing.
+fn read(signal: Signal, sample: &Sample, share: Ratio) -> Option<Ratio> {
+    match signal {
+        Signal::Rejections => (sample.calls > 0).then(|| Ratio::of_counts(sample.rejected, sample.calls)),
+        Signal::RetriesPerCall => {
+            // Of the retries that callers wanted only a share was sent: scale back to what they wanted.
+            let calls = share.of_nanos(sample.calls);
+            (calls > 0).then(|| Ratio::of_counts(sample.retries, calls))
+        }
+        Signal::Delay => sample
+            .delay
+            .map(|delay| Ratio::from_parts(crate::time::nanos(delay))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

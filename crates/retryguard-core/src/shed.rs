@@ -1,0 +1,429 @@
+//! Load shedding on the server's side: what to refuse, before it costs anything.
+
+use std::time::Duration;
+
+use crate::{
+    bulkhead::{self, Bulkhead, Limit, Place, Ticket},
+    chance::Chance,
+    criticality::Criticality,
+    ratio::Ratio,
+    time::Instant,
+};
+
+/// When a server sheds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Requests that are worked on or wait, all together. The bound for everything up to critical;
+    /// critical-plus may use a tenth more.
+    pub in_flight: u32,
+    /// Requests that are worked on at once; the others wait. `None` for no queue of our own.
+    pub working: Option<u32>,
+    /// The queue is too long when even the luckiest request of an interval waited longer than this.
+    pub queue_time: Duration,
+    /// That interval.
+    pub queue_interval: Duration,
+    /// The processor is too busy above this share. `None` for not looking at it.
+    pub processor: Option<Ratio>,
+    /// What a refused client is told to wait, before the spread.
+    pub retry_after: Duration,
+    /// How far the waits of refused clients are spread, as a share of the wait, so that they do not all come
+    /// back at once.
+    pub spread: Ratio,
+}
+
+impl Default for Settings {
+    /// 200 in flight, a queue time of 20 ms over 100 ms, a second of Retry-After spread over another.
+    fn default() -> Self {
+        Self {
+            in_flight: 200,
+            working: None,
+            queue_time: Duration::from_millis(20),
+            queue_interval: Duration::from_millis(100),
+            processor: None,
+            retry_after: Duration::from_secs(1),
+            spread: Ratio::ONE,
+        }
+    }
+}
+
+/// What the server knows of a request that arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// How much it matters.
+    pub criticality: Criticality,
+    /// Whether it is a retry or a hedge.
+    pub again: bool,
+}
+
+impl Arrival {
+    /// The order of shedding: sheddable before critical, and retries before first attempts of a level. A
+    /// client that retries already has a failure to show for it; a first attempt may still succeed in one.
+    #[must_use]
+    pub const fn rank(self) -> u8 {
+        let level = self.criticality as u8 * 2;
+        if self.again { level } else { level + 1 }
+    }
+}
+
+/// The share of `in_flight` that requests of each rank may fill, in thousandths.
+const ROOM: [u32; 8] = [500, 600, 700, 800, 900, 1000, 1050, 1100];
+
+/// The rank that is shed by nothing but a full house: first attempts of the highest criticality.
+const HIGHEST_RANK: u8 = 7;
+
+/// Why a request was shed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Too many requests are in flight for one of this rank.
+    InFlight,
+    /// Requests wait too long for their turn.
+    QueueTime,
+    /// The processor is too busy.
+    Processor,
+}
+
+impl Reason {
+    /// The metric label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InFlight => "in-flight",
+            Self::QueueTime => "queue-time",
+            Self::Processor => "processor",
+        }
+    }
+}
+
+/// A refused request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub reason: Reason,
+    /// What the client is told to wait, spread already.
+    pub retry_after: Duration,
+}
+
+/// An admitted request. Given back once through [`Shed::leave`].
+#[derive(Debug)]
+#[must_use = "an admitted request must leave"]
+pub struct Entry {
+    arrived: Instant,
+    ticket: Ticket,
+    waiting: bool,
+}
+
+impl Entry {
+    /// Whether it has to wait for its turn; [`Shed::next_turn`] will name its ticket.
+    #[must_use]
+    pub const fn must_wait(&self) -> bool {
+        self.waiting
+    }
+}
+
+/// The shedder of one server.
+///
+/// Beside the hard bound there are two signals of trouble, and both move a *level*: as long as a signal
+/// says "too much", the level rises by one rank an interval, and everything ranked below it is shed; when the
+/// signal is gone it falls again. So a small overload costs the background work only.
+#[derive(Debug, Clone)]
+pub struct Shed {
+    settings: Settings,
+    in_flight: u32,
+    workers: Option<Bulkhead>,
+    queue_level: u8,
+    processor_level: u8,
+    /// The shortest wait of the present interval, if anybody has started in it.
+    shortest_wait: Option<Duration>,
+    interval_ends: Instant,
+}
+
+impl Shed {
+    /// A server without load.
+    #[must_use]
+    pub fn new(settings: Settings, now: Instant) -> Self {
+        Self {
+            workers: settings
+                .working
+                .map(|working| Bulkhead::new(workers(working, settings.in_flight), now)),
+            settings,
+            in_flight: 0,
+            queue_level: 0,
+            processor_level: 0,
+            shortest_wait: None,
+            interval_ends: now.after(settings.queue_interval),
+        }
+    }
+
+    /// Changes the settings; whoever is in stays in. Whether there is a queue of our own is fixed at the
+    /// start, because requests inside would otherwise have to be moved between two worlds.
+    pub fn replace(&mut self, settings: Settings) {
+        if let (Some(bulkhead), Some(working)) = (&mut self.workers, settings.working) {
+            bulkhead.replace(workers(working, settings.in_flight));
+        }
+        self.settings = settings;
+    }
+
+    /// Admits a request, lets it wait for its turn, or refuses it.
+    pub fn admit(
+        &mut self,
+        arrival: Arrival,
+        ticket: Ticket,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Result<Entry, Refused> {
+        self.end_interval(now);
+        let rank = arrival.rank();
+        if let Some(reason) = self.objection(rank) {
+            let wait = self.settings.retry_after;
+            let retry_after = wait + chance.up_to(self.settings.spread.of(wait));
+            return Err(Refused { reason, retry_after });
+        }
+        self.in_flight += 1;
+        let waiting = match &mut self.workers {
+            None => false,
+            // The bulkhead's own bound lies above the hard bound that was just checked.
+            Some(workers) => !matches!(workers.acquire(ticket), Ok(Place::Taken)),
+        };
+        if !waiting {
+            self.note_wait(Duration::ZERO);
+        }
+        Ok(Entry {
+            arrived: now,
+            ticket,
+            waiting,
+        })
+    }
+
+    /// The next waiting request whose turn has come. Asked until it says none, whenever a request has left.
+    pub fn next_turn(&mut self) -> Option<Ticket> {
+        self.workers.as_mut()?.grant()
+    }
+
+    /// A waiting request whose turn has come starts to be worked on.
+    pub fn start(&mut self, entry: &mut Entry, now: Instant) {
+        entry.waiting = false;
+        self.end_interval(now);
+        self.note_wait(now.since(entry.arrived));
+    }
+
+    /// A request is done, or was given up, wherever it stood.
+    pub fn leave(&mut self, entry: Entry) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if let Some(workers) = &mut self.workers {
+            // One that still waits leaves the queue; one that has been given its turn frees it.
+            if !(entry.waiting && workers.leave(entry.ticket)) {
+                workers.release();
+            }
+        }
+    }
+
+    /// How long a request waited before it was worked on, as measured by somebody else (a queue before us).
+    pub fn on_queue_time(&mut self, waited: Duration, now: Instant) {
+        self.end_interval(now);
+        self.note_wait(waited);
+    }
+
+    /// The share of the processor that is in use. The driver measures it at an interval of its choice.
+    pub fn on_processor(&mut self, used: Ratio) {
+        if let Some(limit) = self.settings.processor {
+            self.processor_level = moved(self.processor_level, used > limit);
+        }
+    }
+
+    /// How many requests are in flight.
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// The rank below which everything is shed.
+    #[must_use]
+    pub fn level(&self) -> u8 {
+        self.queue_level.max(self.processor_level)
+    }
+
+    fn objection(&self, rank: u8) -> Option<Reason> {
+        let room = u64::from(self.settings.in_flight) * u64::from(ROOM[usize::from(rank)]) / 1000;
+        if u64::from(self.in_flight) >= room.max(1) {
+            Some(Reason::InFlight)
+        } else if rank < self.queue_level {
+            Some(Reason::QueueTime)
+        } else if rank < self.processor_level {
+            Some(Reason::Processor)
+        } else {
+            None
+        }
+    }
+
+    fn note_wait(&mut self, waited: Duration) {
+        self.shortest_wait = Some(self.shortest_wait.map_or(waited, |shortest| shortest.min(waited)));
+    }
+
+    /// The *shortest* wait is what tells a standing queue from a burst: a burst drains within an interval and
+    /// somebody gets through quickly, a standing queue makes everybody wait.
+    fn end_interval(&mut self, now: Instant) {
+        if now < self.interval_ends {
+            return;
+        }
+        let standing = match self.shortest_wait.take() {
+            Some(shortest) => shortest > self.settings.queue_time,
+            // Nobody started: a stalled queue if somebody waits, an idle server if nobody does.
+            None => self.workers.as_ref().is_some_and(|workers| workers.waiting() > 0),
+        };
+        self.queue_level = moved(self.queue_level, standing);
+        self.interval_ends = now.after(self.settings.queue_interval);
+    }
+}
+
+fn moved(level: u8, up: bool) -> u8 {
+    if up {
+        (level + 1).min(HIGHEST_RANK)
+    } else {
+        level.saturating_sub(1)
+    }
+}
+
+fn workers(working: u32, in_flight: u32) -> bulkhead::Settings {
+    bulkhead::Settings {
+        limit: Limit::Fixed(working.max(1)),
+        wait: Duration::MAX,
+        waiting: in_flight.saturating_mul(2),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::{Highest, Lowest};
+
+    const NOW: Instant = Instant::from_secs(1);
+
+    fn arrival(criticality: Criticality, again: bool) -> Arrival {
+        Arrival { criticality, again }
+    }
+
+    fn shed(settings: Settings) -> Shed {
+        Shed::new(settings, NOW)
+    }
+
+    /// Fills the house with what matters most, as far as `arrival` is still let in.
+    fn room_for(arrival: Arrival) -> u32 {
+        let mut shed = shed(Settings {
+            in_flight: 100,
+            ..Settings::default()
+        });
+        let mut entries = Vec::new();
+        let highest = super::Arrival {
+            criticality: Criticality::CriticalPlus,
+            again: false,
+        };
+        while shed.objection(arrival.rank()).is_none() {
+            entries.push(shed.admit(highest, Ticket(0), NOW, &mut Lowest).unwrap());
+        }
+        let full = shed.in_flight();
+        entries.into_iter().for_each(|entry| shed.leave(entry));
+        assert_eq!(shed.in_flight(), 0);
+        full
+    }
+
+    #[test]
+    fn sheddable_goes_first_retries_before_first_attempts_and_critical_plus_last() {
+        let mut order = Vec::new();
+        for criticality in Criticality::ALL {
+            order.push(room_for(arrival(criticality, true)));
+            order.push(room_for(arrival(criticality, false)));
+        }
+        assert_eq!(order, [50, 60, 70, 80, 90, 100, 105, 110]);
+    }
+
+    #[test]
+    fn a_refused_client_gets_a_spread_retry_after() {
+        let mut shed = shed(Settings {
+            in_flight: 0,
+            ..Settings::default()
+        });
+        let entry = shed
+            .admit(arrival(Criticality::Critical, false), Ticket(1), NOW, &mut Lowest)
+            .unwrap();
+        let wait = |shed: &mut Shed, chance: &mut dyn Chance| {
+            let mut chance = chance;
+            shed.admit(arrival(Criticality::Critical, false), Ticket(2), NOW, &mut chance)
+                .unwrap_err()
+                .retry_after
+        };
+        assert_eq!(wait(&mut shed, &mut Lowest), Duration::from_secs(1));
+        assert_eq!(wait(&mut shed, &mut Highest), Duration::from_secs(2));
+        shed.leave(entry);
+    }
+
+    #[test]
+    fn requests_wait_for_their_turn_and_may_give_up_anywhere() {
+        let mut shed = shed(Settings {
+            working: Some(1),
+            ..Settings::default()
+        });
+        let critical = arrival(Criticality::Critical, false);
+        let first = shed.admit(critical, Ticket(1), NOW, &mut Lowest).unwrap();
+        let second = shed.admit(critical, Ticket(2), NOW, &mut Lowest).unwrap();
+        let mut third = shed.admit(critical, Ticket(3), NOW, &mut Lowest).unwrap();
+        assert!(!first.must_wait() && second.must_wait() && third.must_wait());
+        shed.leave(first);
+        assert_eq!(shed.next_turn(), Some(Ticket(2)));
+        shed.leave(second);
+        assert_eq!(
+            shed.next_turn(),
+            Some(Ticket(3)),
+            "a turn that is not used passes on"
+        );
+        shed.start(&mut third, NOW);
+        shed.leave(third);
+        assert_eq!((shed.in_flight(), shed.next_turn()), (0, None));
+    }
+
+    #[test]
+    fn a_standing_queue_sheds_more_from_interval_to_interval_and_then_less_again() {
+        let mut shed = shed(Settings::default());
+        let at = |interval: u64| NOW.after(Duration::from_millis(100 * interval));
+        for interval in 0..4 {
+            shed.on_queue_time(Duration::from_millis(50), at(interval));
+        }
+        assert_eq!(shed.level(), 3);
+        let refused = shed
+            .admit(
+                arrival(Criticality::SheddablePlus, true),
+                Ticket(1),
+                at(3),
+                &mut Lowest,
+            )
+            .unwrap_err();
+        assert_eq!(refused.reason, Reason::QueueTime);
+        // A burst: many wait long, but one gets through at once, so there is no standing queue.
+        for interval in 4..12 {
+            shed.on_queue_time(Duration::from_millis(50), at(interval));
+            shed.on_queue_time(Duration::ZERO, at(interval));
+        }
+        assert_eq!(shed.level(), 0);
+    }
+
+    #[test]
+    fn the_processor_sheds_up_to_but_not_including_what_matters_most() {
+        let mut shed = shed(Settings {
+            processor: Some(Ratio::percent(90)),
+            ..Settings::default()
+        });
+        (0..20).for_each(|_| shed.on_processor(Ratio::percent(99)));
+        let critical = shed.admit(arrival(Criticality::Critical, false), Ticket(1), NOW, &mut Lowest);
+        assert_eq!(critical.unwrap_err().reason, Reason::Processor);
+        let plus = shed
+            .admit(
+                arrival(Criticality::CriticalPlus, false),
+                Ticket(1),
+                NOW,
+                &mut Lowest,
+            )
+            .unwrap();
+        shed.leave(plus);
+        (0..20).for_each(|_| shed.on_processor(Ratio::percent(10)));
+        assert_eq!(shed.level(), 0);
+    }
+}

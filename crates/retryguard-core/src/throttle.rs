@@ -1,0 +1,173 @@
+//! Adaptive client throttling: a client that is mostly rejected stops asking.
+
+use std::time::Duration;
+
+use crate::{
+    chance::Chance,
+    criticality::Criticality,
+    ratio::Ratio,
+    time::Instant,
+    window::{Slot, Window},
+};
+
+/// How eagerly a client throttles itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// How many requests are made for every one that is accepted before some are rejected locally. Two lets
+    /// the target see twice what it accepts, which it needs to notice that load is there; lower is stricter.
+    pub requests_per_accept: Ratio,
+    /// The window over which both are counted.
+    pub window: Duration,
+}
+
+impl Default for Settings {
+    /// Google's values: K = 2 over two minutes.
+    fn default() -> Self {
+        Self {
+            requests_per_accept: Ratio::from_parts(2 * Ratio::PARTS),
+            window: Duration::from_secs(120),
+        }
+    }
+}
+
+/// A request that the throttle has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted(Slot);
+
+const REQUESTS: usize = 0;
+const ACCEPTS: usize = 1;
+
+/// The throttle of one target: rejects a request locally with probability
+/// `max(0, (requests − K·accepts) / (requests + 1))`.
+///
+/// Requests that are rejected locally count as requests, or the probability would fall as soon as the
+/// throttle works. Each criticality has counts of its own, so that rejected background work does not
+/// throttle what a person waits for.
+#[derive(Debug, Clone)]
+pub struct Throttle {
+    settings: Settings,
+    windows: [Window<2>; Criticality::ALL.len()],
+}
+
+impl Throttle {
+    /// A throttle that has seen nothing yet.
+    #[must_use]
+    pub fn new(settings: Settings, now: Instant) -> Self {
+        Self {
+            settings,
+            windows: std::array::from_fn(|_| Window::new(settings.window, now)),
+        }
+    }
+
+    /// Changes the settings and keeps the counts.
+    pub fn replace(&mut self, settings: Settings, now: Instant) {
+        for window in &mut self.windows {
+            window.set_length(settings.window, now);
+        }
+        self.settings = settings;
+    }
+
+    /// Counts a request and lets it pass, or rejects it locally.
+    #[inline]
+    pub fn admit(
+        &mut self,
+        criticality: Criticality,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Option<Counted> {
+        let window = &mut self.windows[criticality.index()];
+        window.advance(now);
+        let share = self.settings.rejection(window.sum(REQUESTS), window.sum(ACCEPTS));
+        let slot = window.add(REQUESTS);
+        (!chance.happens(share)).then_some(Counted(slot))
+    }
+
+    /// A counted request was not sent after all, or was given up before the target said anything: it speaks
+    /// neither for nor against the target.
+    pub fn forget(&mut self, criticality: Criticality, counted: Counted) {
+        self.windows[criticality.index()].take_back(counted.0, REQUESTS);
+    }
+
+    /// The target took a request on, whatever came of it: everything but a rejection.
+    #[inline]
+    pub fn on_accept(&mut self, criticality: Criticality, now: Instant) {
+        let window = &mut self.windows[criticality.index()];
+        window.advance(now);
+        window.add(ACCEPTS);
+    }
+
+    /// The probability that a request would be rejected locally.
+    #[must_use]
+    pub fn rejection(&mut self, criticality: Criticality, now: Instant) -> Ratio {
+        let window = &mut self.windows[criticality.index()];
+        window.advance(now);
+        self.settings.rejection(window.sum(REQUESTS), window.sum(ACCEPTS))
+    }
+}
+
+impl Settings {
+    #[inline]
+    fn rejection(&self, requests: u64, accepts: u64) -> Ratio {
+        if self.requests_per_accept.covers(requests, accepts) {
+            return Ratio::ZERO;
+        }
+        let allowed = self.requests_per_accept.of_nanos(accepts);
+        Ratio::of_counts(requests.saturating_sub(allowed), requests + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::{Highest, Lowest};
+
+    const NOW: Instant = Instant::ZERO;
+    const CRITICAL: Criticality = Criticality::Critical;
+
+    fn fed(requests: u64, accepts: u64) -> Throttle {
+        let mut throttle = Throttle::new(Settings::default(), NOW);
+        (0..requests).for_each(|_| {
+            throttle.admit(CRITICAL, NOW, &mut Lowest);
+        });
+        (0..accepts).for_each(|_| throttle.on_accept(CRITICAL, NOW));
+        throttle
+    }
+
+    #[test]
+    fn the_formula() {
+        for (requests, accepts) in [(0u32, 0u32), (10, 10), (10, 5), (10, 4), (100, 10), (1000, 0)] {
+            let (r, a) = (f64::from(requests), f64::from(accepts));
+            let expected = ((r - 2.0 * a) / (r + 1.0)).max(0.0);
+            let got = fed(requests.into(), accepts.into())
+                .rejection(CRITICAL, NOW)
+                .as_f64();
+            assert!(
+                (got - expected).abs() < 1e-8,
+                "{requests} {accepts}: {got} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_client_that_is_accepted_draws_nothing_and_is_never_rejected() {
+        let mut throttle = fed(100, 50);
+        assert!(throttle.admit(CRITICAL, NOW, &mut Highest).is_some());
+    }
+
+    #[test]
+    fn one_criticality_does_not_throttle_another() {
+        let mut throttle = fed(100, 0);
+        assert!(throttle.admit(CRITICAL, NOW, &mut Highest).is_none());
+        assert!(
+            throttle
+                .admit(Criticality::CriticalPlus, NOW, &mut Highest)
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn it_forgets_with_its_window() {
+        let mut throttle = fed(100, 0);
+        assert_eq!(throttle.rejection(CRITICAL, Instant::from_secs(120)), Ratio::ZERO);
+    }
+}

@@ -1,0 +1,165 @@
+//! Counts over a sliding window of time.
+
+use std::time::Duration;
+
+use crate::time::{Instant, nanos};
+
+/// How many buckets a window is cut into. The window therefore covers between nine tenths and all of its
+/// length; ten keeps it small enough to be copied into every target of a large simulation.
+const BUCKETS: usize = 10;
+
+/// `K` counters over the last stretch of time, in a fixed ring: no allocation, and no division unless a
+/// bucket has ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Window<const K: usize> {
+    bucket: u64,
+    /// The number of the present bucket since the beginning, which tells a late refund whether the bucket
+    /// that it belongs to is still there.
+    slot: u64,
+    /// When the present bucket ends.
+    ends: u64,
+    counts: [[u32; K]; BUCKETS],
+    sums: [u64; K],
+}
+
+/// A bucket of a window, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(u64);
+
+impl<const K: usize> Window<K> {
+    pub(crate) fn new(length: Duration, now: Instant) -> Self {
+        let bucket = Self::bucket_of(length);
+        Self {
+            bucket,
+            slot: 0,
+            ends: now.as_nanos().saturating_add(bucket),
+            counts: [[0; K]; BUCKETS],
+            sums: [0; K],
+        }
+    }
+
+    /// Changes the length and keeps the counts.
+    pub(crate) fn set_length(&mut self, length: Duration, now: Instant) {
+        self.advance(now);
+        self.bucket = Self::bucket_of(length);
+        self.ends = now.as_nanos().saturating_add(self.bucket);
+    }
+
+    fn bucket_of(length: Duration) -> u64 {
+        (nanos(length) / BUCKETS as u64).max(1)
+    }
+
+    /// Lets time pass. Must come before any reading; costs one comparison while the bucket lasts.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: Instant) {
+        if now.as_nanos() >= self.ends {
+            self.rotate(now.as_nanos());
+        }
+    }
+
+    #[cold]
+    fn rotate(&mut self, now: u64) {
+        let steps = (now - self.ends) / self.bucket + 1;
+        for _ in 0..steps.min(BUCKETS as u64) {
+            self.slot += 1;
+            let index = self.index();
+            for (sum, count) in self.sums.iter_mut().zip(&mut self.counts[index]) {
+                *sum -= u64::from(*count);
+                *count = 0;
+            }
+        }
+        self.slot += steps.saturating_sub(BUCKETS as u64);
+        self.ends = self.ends.saturating_add(steps.saturating_mul(self.bucket));
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a remainder by ten fits everywhere"
+    )]
+    fn index(&self) -> usize {
+        (self.slot % BUCKETS as u64) as usize
+    }
+
+    /// Adds one to a counter in the present bucket and says which bucket that was.
+    #[inline]
+    pub(crate) fn add(&mut self, counter: usize) -> Slot {
+        let index = self.index();
+        // A bucket that is full to 32 bits stays full: the share it speaks of no longer changes.
+        if let Some(count) = self.counts[index][counter].checked_add(1) {
+            self.counts[index][counter] = count;
+            self.sums[counter] += 1;
+        }
+        Slot(self.slot)
+    }
+
+    /// Takes one back from the bucket it was added to; nothing if that bucket has left the window.
+    pub(crate) fn take_back(&mut self, slot: Slot, counter: usize) {
+        if self.slot.saturating_sub(slot.0) >= BUCKETS as u64 {
+            return;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a remainder by ten fits everywhere"
+        )]
+        let count = &mut self.counts[(slot.0 % BUCKETS as u64) as usize][counter];
+        if *count > 0 {
+            *count -= 1;
+            self.sums[counter] -= 1;
+        }
+    }
+
+    /// The sum of a counter over the window, as of the last [`Window::advance`].
+    #[inline]
+    pub(crate) fn sum(&self, counter: usize) -> u64 {
+        self.sums[counter]
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.counts = [[0; K]; BUCKETS];
+        self.sums = [0; K];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn what_is_older_than_the_window_is_forgotten() {
+        let mut window = Window::<1>::new(10 * SECOND, Instant::ZERO);
+        window.add(0);
+        window.advance(Instant::from_secs(9));
+        assert_eq!(window.sum(0), 1);
+        window.advance(Instant::from_secs(10));
+        assert_eq!(window.sum(0), 0);
+    }
+
+    #[test]
+    fn a_long_silence_clears_the_window_in_bounded_time() {
+        let mut window = Window::<2>::new(SECOND, Instant::ZERO);
+        window.add(0);
+        window.add(1);
+        window.advance(Instant::from_nanos(u64::MAX - 1));
+        assert_eq!((window.sum(0), window.sum(1)), (0, 0));
+        window.add(0);
+        assert_eq!(window.sum(0), 1);
+    }
+
+    #[test]
+    fn a_refund_goes_to_the_bucket_it_came_from() {
+        let mut window = Window::<1>::new(10 * SECOND, Instant::ZERO);
+        let early = window.add(0);
+        window.advance(Instant::from_secs(5));
+        window.add(0);
+        window.take_back(early, 0);
+        assert_eq!(window.sum(0), 1);
+        window.advance(Instant::from_secs(12));
+        assert_eq!(window.sum(0), 1, "the later one is still in the window");
+        window.take_back(early, 0);
+        assert_eq!(window.sum(0), 1, "the earlier one has left the window");
+    }
+}

@@ -147,7 +147,14 @@ impl Breaker {
     /// Changes the settings and keeps the state and the counts.
     pub fn replace(&mut self, settings: Settings, now: Instant) {
         self.window.set_length(window_of(&settings), now);
+        if let (Trip::Count { .. }, Trip::Rate { .. }) = (self.settings.trip, settings.trip) {
+            // A count of failures does not know how many calls ended beside them: no share can be taken of it.
+            self.window.clear();
+        }
         self.settings = settings;
+        if self.state == State::HalfOpen {
+            self.close_if_proven();
+        }
     }
 
     /// The state at `now`. An open breaker whose time is over still says open until somebody asks to pass.
@@ -191,8 +198,10 @@ impl Breaker {
         self.would_admit(now)?;
         if self.state == State::Open {
             self.enter(State::HalfOpen);
-            self.until = now.after(self.open_time());
         }
+        // Every probe has an open time of its own: where calls are rare, the second may begin long after the
+        // first has succeeded.
+        self.until = now.after(self.open_time());
         self.probing += 1;
         Ok(Pass {
             phase: self.phase,
@@ -267,7 +276,11 @@ impl Breaker {
             return;
         }
         self.succeeded += 1;
-        if self.succeeded >= self.settings.close_after {
+        self.close_if_proven();
+    }
+
+    fn close_if_proven(&mut self) {
+        if self.succeeded >= self.settings.close_after.max(1) {
             self.enter(State::Closed);
             self.openings = 0;
             self.window.clear();
@@ -476,5 +489,64 @@ mod tests {
         let mut breaker = tripped();
         breaker.replace(settings(Trip::Consecutive(9)), NOW);
         assert_eq!(breaker.state(), State::Open);
+    }
+
+    /// The time after which a probe counts as lost ran from the first probe of the phase. Where calls are
+    /// rare, the next call found the second probe lost the moment it had begun, and opened the breaker again.
+    #[test]
+    fn a_probe_that_begins_late_has_its_own_time() {
+        let mut breaker = tripped();
+        let first = NOW.after(Duration::from_secs(10));
+        end(&mut breaker, true, first);
+        let second = first.after(Duration::from_secs(60));
+        let probe = breaker.admit(second).unwrap();
+        assert!(breaker.admit(second).is_ok(), "there is room for two");
+        assert_eq!(breaker.admit(second), Err(Refusal::ProbesBusy));
+        breaker.on_end(probe, true, second);
+        assert_eq!(breaker.state(), State::HalfOpen);
+    }
+
+    /// New settings that ask for no more successes than there have been left no room for a probe, and with
+    /// none under way nothing could ever end the phase.
+    #[test]
+    fn fewer_successes_to_close_do_not_wedge_a_half_open_breaker() {
+        let mut breaker = tripped();
+        let later = NOW.after(Duration::from_secs(10));
+        (0..2).for_each(|_| end(&mut breaker, true, later));
+        assert_eq!(breaker.state(), State::HalfOpen);
+        breaker.replace(
+            Settings {
+                close_after: 2,
+                ..settings(Trip::Consecutive(1))
+            },
+            later,
+        );
+        assert_eq!(breaker.state(), State::Closed);
+    }
+
+    /// Failures that were counted without the calls beside them made nine successes of eleven look like
+    /// a rate of 500 %.
+    #[test]
+    fn a_count_is_not_read_as_a_rate() {
+        let window = Duration::from_secs(60);
+        let mut breaker = Breaker::new(
+            settings(Trip::Count {
+                failures: 100,
+                window,
+            }),
+            NOW,
+        );
+        (0..50).for_each(|_| end(&mut breaker, false, NOW));
+        breaker.replace(
+            settings(Trip::Rate {
+                ratio: Ratio::percent(50),
+                minimum_calls: 10,
+                window,
+            }),
+            NOW,
+        );
+        (0..9).for_each(|_| end(&mut breaker, true, NOW));
+        (0..2).for_each(|_| end(&mut breaker, false, NOW));
+        assert_eq!(breaker.state(), State::Closed);
     }
 }

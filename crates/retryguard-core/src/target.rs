@@ -208,12 +208,14 @@ impl Target {
         let now = self.clamp(now);
         self.gate.replace(settings.gate);
         self.bulkhead.replace(bulkhead_or_none(settings.bulkhead));
+        let from = self.breaker_state();
         swap(
             &mut self.breaker,
             settings.breaker,
             |part, new| part.replace(new, now),
             |new| Breaker::new(new, now),
         );
+        self.note_breaker(from);
         swap(
             &mut self.budget,
             settings.budget,

@@ -1,0 +1,109 @@
+//! Reads what HTTP, gRPC and the network say as an [`Outcome`].
+//!
+//! By the rules for safe clients: client errors are never retried, used-up quotas never, server errors and
+//! network errors yes, timeouts too (budget, guard and idempotency are the care that they need), 429 and 503
+//! by their Retry-After. Three readings are kept apart, because they answer three questions: is another
+//! attempt worth it (`retryable`), does the failure speak of load (`rejection`, what the guard and the
+//! throttle count), is the target unwell (`unhealthy`, what the breaker counts).
+
+mod signal;
+mod table;
+
+use std::sync::Arc;
+
+use retryguard_core::outcome::{Failure, FailureKind, Hints, Outcome};
+
+pub(crate) use signal::Signal;
+pub(crate) use table::{Lists, Table};
+
+/// What a network did instead of delivering an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NetworkError {
+    /// No connection came about, so the request certainly never left.
+    Connect,
+    /// The connection broke while the request was under way.
+    Reset,
+    /// No answer came in time.
+    Timeout,
+    /// The caller gave up.
+    Cancelled,
+    /// Anything else below the protocol. Read as a broken connection: the request may have been carried out.
+    Other,
+}
+
+/// The readings of one service's policy.
+///
+/// One pointer to a table that is made when the policy is compiled, so that a request costs a look-up and
+/// no allocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classifier(Arc<Table>);
+
+impl Classifier {
+    pub(crate) fn new(table: Table) -> Self {
+        Self(Arc::new(table))
+    }
+
+    /// Reads an HTTP status. Below 400 is success; gRPC hides its failures behind 200, so a gRPC driver asks
+    /// [`Classifier::grpc`] with the status of the trailers instead.
+    #[inline]
+    #[must_use]
+    pub fn http(&self, status: u16, hints: Hints) -> Outcome {
+        if (100..400).contains(&status) {
+            return Outcome::Success;
+        }
+        Outcome::Failure(marked(self.0.http(status), hints))
+    }
+
+    /// Reads a gRPC status code. Codes above 16 are read as UNKNOWN, as the protocol asks.
+    #[inline]
+    #[must_use]
+    pub fn grpc(&self, code: u8, hints: Hints) -> Outcome {
+        if code == 0 {
+            return Outcome::Success;
+        }
+        Outcome::Failure(marked(self.0.grpc(code), hints))
+    }
+
+    /// Reads a failure of the network.
+    #[inline]
+    #[must_use]
+    pub fn network(&self, error: NetworkError) -> Outcome {
+        let kind = match error {
+            NetworkError::Connect => FailureKind::Unreachable,
+            NetworkError::Reset | NetworkError::Other => FailureKind::Disconnected,
+            NetworkError::Timeout => FailureKind::Timeout,
+            NetworkError::Cancelled => FailureKind::Cancelled,
+        };
+        let hints = Hints {
+            never_sent: error == NetworkError::Connect,
+            ..Hints::NONE
+        };
+        Outcome::Failure(self.0.kind(kind).with_hints(hints))
+    }
+
+    /// How an attempt is read that ran out of the time its policy gave it.
+    #[must_use]
+    pub fn timeout(&self) -> Failure {
+        self.0.kind(FailureKind::Timeout)
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.0
+    }
+}
+
+impl Default for Classifier {
+    fn default() -> Self {
+        Self::new(Table::new(&Lists::default()))
+    }
+}
+
+/// The overload mark speaks of load whatever it came with: a server that sheds behind a 500 is still one
+/// that sheds.
+fn marked(mut failure: Failure, hints: Hints) -> Failure {
+    failure.rejection |= hints.do_not_retry;
+    failure.with_hints(hints)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! What is wrong with a policy file, all of it at once.
+
+use std::fmt;
+
+/// A place in the file. Lines and columns count from one, as editors do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// The line.
+    pub line: u32,
+    /// The column, in characters.
+    pub column: u32,
+}
+
+impl Position {
+    /// The first character of a file: for mistakes of the file as a whole.
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
+/// One mistake: where, what, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Where.
+    pub at: Position,
+    /// What is wrong.
+    pub message: String,
+    /// What to do, the nearest known key included where there is one.
+    pub help: String,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Position { line, column } = self.at;
+        write!(f, "line {line}, column {column}: {}; {}", self.message, self.help)
+    }
+}
+
+/// Every mistake of a file, in the order of the file.
+///
+/// All of them and not the first: a policy is often mended by somebody under pressure, and a checker that
+/// shows one mistake a run costs a run a mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostics(Vec<Diagnostic>);
+
+impl Diagnostics {
+    /// The most mistakes that are kept. A file with more is not a policy with mistakes but something else,
+    /// and the list would hide that.
+    pub const MOST: usize = 100;
+
+    /// The mistakes. Never empty.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Diagnostic] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            mistake.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// Collects mistakes while a file is read.
+#[derive(Debug, Default)]
+pub(crate) struct Mistakes(Vec<Diagnostic>);
+
+impl Mistakes {
+    pub(crate) fn add(&mut self, at: Position, message: impl Into<String>, help: impl Into<String>) {
+        if !self.is_full() {
+            self.0.push(Diagnostic {
+                at,
+                message: message.into(),
+                help: help.into(),
+            });
+        }
+    }
+
+    /// Whether further mistakes would be dropped, so that whoever looks for them can stop.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() >= Diagnostics::MOST
+    }
+
+    /// `value` if there was no mistake.
+    pub(crate) fn or<T>(mut self, value: T) -> Result<T, Diagnostics> {
+        if self.0.is_empty() {
+            return Ok(value);
+        }
+        self.0.sort_by_key(|mistake| mistake.at);
+        Err(Diagnostics(self.0))
+    }
+}

@@ -1,0 +1,23 @@
+//! The policy file of RetryGuard.
+//!
+//! A policy goes through three forms. *Written* is what the file says, key by key, each with its place in the
+//! file. *Checked* is the same without a mistake left in it; every mistake is told at once, with its line.
+//! *Compiled* is what the machines of `retryguard-core` are built from, and nothing of the file is left in it.
+//!
+//! - [`Policy`]: parse and use a policy.
+//! - [`Classifier`]: HTTP, gRPC and network signals to outcomes.
+//! - [`lint`]: what a policy says without a mistake and should not say all the same.
+
+mod classifier;
+mod compile;
+mod diagnostics;
+mod lint;
+mod policy;
+mod written;
+mod yaml;
+
+pub use classifier::{Classifier, NetworkError};
+pub use diagnostics::{Diagnostic, Diagnostics, Position};
+pub use lint::{Finding, Report, Severity, lint};
+pub use policy::{Idempotency, Policy, Service};
+pub use yaml::{DEEPEST_NESTING, LARGEST_FILE};

@@ -236,9 +236,11 @@ impl Call {
         Deadline::at(self.deadline)
     }
 
-    /// The request cannot be sent again after all (its body turned out too long to keep).
+    /// The request cannot be sent again after all (its body turned out too long to keep). Holds for a hedge
+    /// or a retry that is already decided, too.
     pub fn forbid_replay(&mut self) {
         self.replayable = false;
+        self.hedge_at = Instant::NEVER;
     }
 
     /// When [`Call::on_timer`] is due.
@@ -312,9 +314,9 @@ impl Call {
         let now = target.clamp(now);
         match std::mem::replace(&mut self.state, State::Running) {
             State::Queued { queued, charge, .. } => {
-                if !self.can_begin(target, now) {
+                if let Err(refusal) = self.still_wanted(queued.kind, target, now) {
                     target.leave_queue(&queued, self.criticality, self.ticket);
-                    return self.unsent(queued.kind, charge, Refusal::Deadline, target, now, chance);
+                    return self.unsent(queued.kind, charge, refusal, target, now, chance);
                 }
                 match target.admit_granted(&queued, self.criticality, now) {
                     Ok(permit) => self.note_sent(permit, charge.as_ref(), target, now),
@@ -347,8 +349,32 @@ impl Call {
         matches!(self.state, State::Over)
     }
 
+    /// Whether the call waits for a place in the bulkhead.
+    #[must_use]
+    pub const fn is_queued(&self) -> bool {
+        matches!(self.state, State::Queued { .. })
+    }
+
     fn can_begin(&self, target: &Target, at: Instant) -> bool {
         Deadline::at(self.deadline).allows(at, target.settings().call.least_attempt)
+    }
+
+    /// What may have changed while an attempt that was decided waited: the request, the policy, the time.
+    #[inline]
+    fn still_wanted(&self, kind: AttemptKind, target: &Target, now: Instant) -> Result<(), Refusal> {
+        if kind == AttemptKind::Retry {
+            if !self.replayable {
+                return Err(Refusal::NotReplayable);
+            }
+            if self.retries >= target.settings().call.retries {
+                return Err(Refusal::AttemptsUsed);
+            }
+        }
+        if self.can_begin(target, now) {
+            Ok(())
+        } else {
+            Err(Refusal::Deadline)
+        }
     }
 
     #[inline]
@@ -360,8 +386,8 @@ impl Call {
         now: Instant,
         chance: &mut impl Chance,
     ) -> Step {
-        if !self.can_begin(target, now) {
-            return self.unsent(kind, charge, Refusal::Deadline, target, now, chance);
+        if let Err(refusal) = self.still_wanted(kind, target, now) {
+            return self.unsent(kind, charge, refusal, target, now, chance);
         }
         match target.admit(kind, self.criticality, self.ticket, now, chance) {
             Ok(Admission::Sent(permit)) => self.note_sent(permit, charge.as_ref(), target, now),
@@ -483,7 +509,7 @@ impl Call {
         if !self.replayable {
             return Err(Refusal::NotReplayable);
         }
-        if self.retries >= rules.retries {
+        if self.retries >= rules.retries || self.sent == u8::MAX {
             return Err(Refusal::AttemptsUsed);
         }
         let retry = u32::from(self.retries) + 1;
@@ -524,7 +550,11 @@ impl Call {
     /// Sends a hedge if everything that a retry needs speaks for it.
     fn hedge(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
         self.hedge_at = Instant::NEVER;
-        if !self.can_begin(target, now) {
+        // The policy may have changed, and the target may have asked to be left alone, since this was set.
+        let wanted = self.sent < u8::MAX
+            && target.hedge().is_some_and(|hedge| self.hedges < hedge.most())
+            && !target.gate().holds_again(self.criticality, now);
+        if !wanted || !self.can_begin(target, now) {
             return Step::Wait;
         }
         match target.allow_again(false, now, chance) {

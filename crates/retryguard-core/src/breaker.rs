@@ -144,6 +144,17 @@ impl Breaker {
         }
     }
 
+    /// A number for a later breaker's first phase, such that no pass of this one means anything to it.
+    pub(crate) const fn number_for_next(&self) -> u32 {
+        self.phase.wrapping_add(1)
+    }
+
+    /// Numbers the phases from `first` on.
+    pub(crate) const fn numbered_from(mut self, first: u32) -> Self {
+        self.phase = first;
+        self
+    }
+
     /// Changes the settings and keeps the state and the counts.
     pub fn replace(&mut self, settings: Settings, now: Instant) {
         self.window.set_length(window_of(&settings), now);

@@ -132,8 +132,24 @@ impl Budget {
         }
     }
 
+    /// A number for a later budget's buckets, such that no charge of this one means anything to it.
+    pub(crate) fn number_for_next(&self) -> u64 {
+        self.window.number_for_next()
+    }
+
+    /// Numbers the buckets from `first` on.
+    pub(crate) fn numbered_from(mut self, first: u64) -> Self {
+        self.window.number_from(first);
+        self
+    }
+
     /// Changes the settings and keeps what was counted.
     pub fn replace(&mut self, settings: Settings, now: Instant) {
+        // The time until now accrues by the settings under which it passed.
+        if let Settings::Ratio { reserve, .. } | Settings::Adaptive { reserve, .. } = self.settings {
+            self.accrue(reserve, now);
+        }
+        self.accrued = self.accrued.max(now);
         match (self.settings, settings) {
             (Settings::Quota { .. }, Settings::Quota { capacity, .. }) => {
                 self.tokens = self.tokens.min(capacity);

@@ -83,15 +83,19 @@ impl Bulkhead {
         }
     }
 
-    /// Changes the settings; whoever is in stays in.
+    /// Changes the settings; whoever is in stays in. An adaptive limit goes on from where it was.
     pub fn replace(&mut self, settings: Settings) {
+        if let Limit::Gradient {
+            initial, least, most, ..
+        } = settings.limit
+        {
+            let from = match self.settings.limit {
+                Limit::Fixed(_) => f64::from(initial),
+                Limit::Gradient { .. } => self.gradient.limit,
+            };
+            self.gradient.limit = between(from, least, most);
+        }
         self.settings = settings;
-        self.gradient.limit = match settings.limit {
-            Limit::Fixed(limit) => f64::from(limit),
-            Limit::Gradient { least, most, .. } => {
-                self.gradient.limit.clamp(f64::from(least), f64::from(most))
-            }
-        };
     }
 
     /// The limit in force.
@@ -186,13 +190,8 @@ impl Bulkhead {
         {
             self.gradient.add(latency, rejected);
             if self.gradient.is_due(now) {
-                self.gradient.update(
-                    tolerance.as_f64(),
-                    f64::from(least),
-                    f64::from(most),
-                    self.taken,
-                    now,
-                );
+                self.gradient
+                    .update(tolerance.as_f64(), least, most, self.taken, now);
             }
         }
     }
@@ -220,13 +219,13 @@ impl Gradient {
 
     fn new(limit: Limit, now: Instant) -> Self {
         let limit = match limit {
-            Limit::Fixed(limit) => limit,
+            Limit::Fixed(limit) => f64::from(limit),
             Limit::Gradient {
                 initial, least, most, ..
-            } => initial.clamp(least, most.max(least)),
+            } => between(f64::from(initial), least, most),
         };
         Self {
-            limit: f64::from(limit),
+            limit,
             usual: 0.0,
             sum: 0,
             count: 0,
@@ -248,7 +247,7 @@ impl Gradient {
         self.count >= Self::ANSWERS && now >= self.due
     }
 
-    fn update(&mut self, tolerance: f64, least: f64, most: f64, taken: u32, now: Instant) {
+    fn update(&mut self, tolerance: f64, least: u32, most: u32, taken: u32, now: Instant) {
         let answered = self.count - self.rejected;
         let target = if self.rejected * 10 > self.count {
             // More than a tenth was rejected: the target says itself that there is too much.
@@ -271,11 +270,18 @@ impl Gradient {
         // A limit that nobody comes near says nothing about how far it could go.
         if target < self.limit || f64::from(taken) * 2.0 >= self.limit {
             let smoothed = self.limit * (1.0 - Self::SMOOTHING) + target * Self::SMOOTHING;
-            self.limit = smoothed.clamp(least.max(1.0), most.max(least.max(1.0)));
+            self.limit = between(smoothed, least, most);
         }
         (self.sum, self.count, self.rejected) = (0, 0, 0);
         self.due = now.after(Self::STRETCH);
     }
+}
+
+/// An adaptive limit within its bounds. Never below one, or nothing would be answered that could raise it
+/// again; bounds in the wrong order are read as the lower one.
+fn between(limit: f64, least: u32, most: u32) -> f64 {
+    let least = least.max(1);
+    limit.clamp(f64::from(least), f64::from(most.max(least)))
 }
 
 #[cfg(test)]

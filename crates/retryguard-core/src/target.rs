@@ -170,7 +170,17 @@ pub struct Target {
     sample: Sample,
     sample_ends: Instant,
     delays: Option<Latencies>,
+    numbers: Numbers,
     changes: Vec<Change>,
+}
+
+/// From where the parts that a later policy brings number what they give out. Goes on from part to part, so
+/// that a permit or a charge which outlives its part means nothing to the next one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Numbers {
+    breaker: u32,
+    budget: u64,
+    throttle: u64,
 }
 
 impl Target {
@@ -194,6 +204,7 @@ impl Target {
             sample: Sample::default(),
             sample_ends: Instant::NEVER,
             delays: None,
+            numbers: Numbers::default(),
             changes: Vec::new(),
             latest: now,
             settings: Arc::new(Settings::default()),
@@ -208,27 +219,31 @@ impl Target {
         let now = self.clamp(now);
         self.gate.replace(settings.gate);
         self.bulkhead.replace(bulkhead_or_none(settings.bulkhead));
+        let numbers = self.note_numbers();
         let from = self.breaker_state();
         swap(
             &mut self.breaker,
             settings.breaker,
             |part, new| part.replace(new, now),
-            |new| Breaker::new(new, now),
+            |new| Breaker::new(new, now).numbered_from(numbers.breaker),
         );
         self.note_breaker(from);
         swap(
             &mut self.budget,
             settings.budget,
             |part, new| part.replace(new, now),
-            |new| Budget::new(new, now),
+            |new| Budget::new(new, now).numbered_from(numbers.budget),
         );
         swap(
             &mut self.throttle,
             settings.throttle,
             |part, new| part.replace(new, now),
-            |new| Throttle::new(new, now),
+            |new| Throttle::new(new, now).numbered_from(numbers.throttle),
         );
         swap(&mut self.hedge, settings.hedge, Hedge::replace, Hedge::new);
+        if self.guard.is_none() {
+            self.sample = Sample::default();
+        }
         swap(
             &mut self.guard,
             settings.guard,
@@ -237,10 +252,26 @@ impl Target {
         );
         let reads_delay = settings.guard.is_some_and(|guard| guard.signal == Signal::Delay);
         self.delays = reads_delay.then(|| self.delays.take().unwrap_or_default());
-        self.sample_ends = settings
-            .guard
-            .map_or(Instant::NEVER, |guard| now.after(guard.interval));
+        self.sample_ends = settings.guard.map_or(Instant::NEVER, |guard| {
+            // A sample that has begun is not put off, or frequent swaps would starve the guard.
+            self.sample_ends.min(now.after(guard.interval))
+        });
         self.settings = settings;
+    }
+
+    /// Brings the numbers up to date with the parts that are there.
+    fn note_numbers(&mut self) -> Numbers {
+        let numbers = &mut self.numbers;
+        if let Some(breaker) = &self.breaker {
+            numbers.breaker = breaker.number_for_next();
+        }
+        if let Some(budget) = &self.budget {
+            numbers.budget = budget.number_for_next();
+        }
+        if let Some(throttle) = &self.throttle {
+            numbers.throttle = throttle.number_for_next();
+        }
+        *numbers
     }
 
     /// The policy in force.
@@ -446,7 +477,9 @@ impl Target {
                     budget.on_first_attempt(now);
                 }
             }
-            AttemptKind::Retry | AttemptKind::Hedge => self.sample.retries += 1,
+            AttemptKind::Retry | AttemptKind::Hedge => {
+                self.sample.retries += u64::from(self.guard.is_some());
+            }
         }
         Ok(Permit {
             kind,
@@ -595,40 +628,36 @@ impl Target {
             delays.clear();
         }
         let interval = guard.settings().interval.max(std::time::Duration::from_millis(1));
-        let sample = std::mem::take(&mut self.sample);
-        let mut decided = guard.feed(&sample, self.sample_ends);
-        self.sample_ends = self.sample_ends.after(interval);
         // Intervals in which nothing happened at all are samples too, but no more of them than can matter.
-        for _ in 0..64 {
-            if now < self.sample_ends {
-                break;
-            }
-            decided = guard.feed(&Sample::default(), self.sample_ends).or(decided);
+        for _ in 0..=64 {
+            let sample = std::mem::take(&mut self.sample);
+            let decided = guard.feed(&sample, self.sample_ends);
             self.sample_ends = self.sample_ends.after(interval);
+            if let Some(decision) = decided {
+                note(&mut self.changes, Change::Guard(decision));
+            }
+            if now < self.sample_ends {
+                return;
+            }
         }
-        if now >= self.sample_ends {
-            self.sample_ends = now.after(interval);
-        }
-        if let Some(decision) = decided {
-            self.note(Change::Guard(decision));
-        }
+        self.sample_ends = now.after(interval);
     }
 
     #[inline]
     fn note_breaker(&mut self, from: breaker::State) {
         let to = self.breaker_state();
         if from != to {
-            self.note(Change::Breaker { from, to });
+            note(&mut self.changes, Change::Breaker { from, to });
         }
     }
+}
 
-    #[cold]
-    fn note(&mut self, change: Change) {
-        if self.changes.len() >= Self::MOST_CHANGES {
-            self.changes.remove(0);
-        }
-        self.changes.push(change);
+#[cold]
+fn note(changes: &mut Vec<Change>, change: Change) {
+    if changes.len() >= Target::MOST_CHANGES {
+        changes.remove(0);
     }
+    changes.push(change);
 }
 
 /// Replaces, makes or drops an optional part.

@@ -59,6 +59,20 @@ impl Throttle {
         }
     }
 
+    /// A number for a later throttle's buckets, such that nothing that this one counted means anything to it.
+    pub(crate) fn number_for_next(&self) -> u64 {
+        let numbers = self.windows.iter().map(Window::number_for_next);
+        numbers.max().unwrap_or_default()
+    }
+
+    /// Numbers the buckets from `first` on.
+    pub(crate) fn numbered_from(mut self, first: u64) -> Self {
+        for window in &mut self.windows {
+            window.number_from(first);
+        }
+        self
+    }
+
     /// Changes the settings and keeps the counts.
     pub fn replace(&mut self, settings: Settings, now: Instant) {
         for window in &mut self.windows {

@@ -41,8 +41,23 @@ impl<const K: usize> Window<K> {
     /// Changes the length and keeps the counts.
     pub(crate) fn set_length(&mut self, length: Duration, now: Instant) {
         self.advance(now);
-        self.bucket = Self::bucket_of(length);
+        let bucket = Self::bucket_of(length);
+        if bucket == self.bucket {
+            // The present bucket ends when it would have: under frequent changes it would otherwise never.
+            return;
+        }
+        self.bucket = bucket;
         self.ends = now.as_nanos().saturating_add(self.bucket);
+    }
+
+    /// A number for the first bucket of a later window, such that no slot of this one means anything to it.
+    pub(crate) fn number_for_next(&self) -> u64 {
+        self.slot + BUCKETS as u64
+    }
+
+    /// Numbers the buckets from `first` on.
+    pub(crate) fn number_from(&mut self, first: u64) {
+        self.slot += first;
     }
 
     fn bucket_of(length: Duration) -> u64 {

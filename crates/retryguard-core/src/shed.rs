@@ -7,7 +7,7 @@ use crate::{
     chance::Chance,
     criticality::Criticality,
     ratio::Ratio,
-    time::Instant,
+    time::{Instant, nanos},
 };
 
 /// When a server sheds.
@@ -184,7 +184,8 @@ impl Shed {
             // The bulkhead's own bound lies above the hard bound that was just checked.
             Some(workers) => !matches!(workers.acquire(ticket), Ok(Place::Taken)),
         };
-        if !waiting {
+        // Without a queue of our own nothing was waited for that we could measure; somebody else may.
+        if !waiting && self.workers.is_some() {
             self.note_wait(Duration::ZERO);
         }
         Ok(Entry {
@@ -265,12 +266,19 @@ impl Shed {
         if now < self.interval_ends {
             return;
         }
-        let standing = match self.shortest_wait.take() {
-            Some(shortest) => shortest > self.settings.queue_time,
-            // Nobody started: a stalled queue if somebody waits, an idle server if nobody does.
-            None => self.workers.as_ref().is_some_and(|workers| workers.waiting() > 0),
-        };
+        // Where nobody started: a stalled queue if somebody waits, an idle server if nobody does.
+        let stalled = self.workers.as_ref().is_some_and(|workers| workers.waiting() > 0);
+        let standing = self
+            .shortest_wait
+            .take()
+            .map_or(stalled, |shortest| shortest > self.settings.queue_time);
         self.queue_level = moved(self.queue_level, standing);
+        if !stalled {
+            // Whole intervals in which nothing happened at all: the signal was gone in each of them.
+            let idle = nanos(now.since(self.interval_ends)) / nanos(self.settings.queue_interval).max(1);
+            let idle = idle.try_into().unwrap_or(u8::MAX);
+            self.queue_level = self.queue_level.saturating_sub(idle);
+        }
         self.interval_ends = now.after(self.settings.queue_interval);
     }
 }
@@ -403,6 +411,41 @@ mod tests {
             shed.on_queue_time(Duration::ZERO, at(interval));
         }
         assert_eq!(shed.level(), 0);
+    }
+
+    /// A server without a queue of its own took every admission for a wait of nought, so that what a queue
+    /// before it measured was never heard.
+    #[test]
+    fn a_queue_before_us_is_heard_beside_admissions() {
+        let mut shed = shed(Settings::default());
+        for interval in 0..4 {
+            let now = NOW.after(Duration::from_millis(100 * interval));
+            shed.on_queue_time(Duration::from_millis(50), now);
+            let plus = arrival(Criticality::CriticalPlus, false);
+            let entry = shed.admit(plus, Ticket(1), now, &mut Lowest).unwrap();
+            shed.leave(entry);
+        }
+        assert_eq!(shed.level(), 3);
+    }
+
+    /// The level fell by one rank however long nothing had happened: the first requests after a quiet night
+    /// were shed for the overload of the evening.
+    #[test]
+    fn a_long_silence_brings_the_level_down() {
+        let mut shed = shed(Settings::default());
+        for interval in 0..8 {
+            let now = NOW.after(Duration::from_millis(100 * interval));
+            shed.on_queue_time(Duration::from_millis(50), now);
+        }
+        assert_eq!(shed.level(), HIGHEST_RANK);
+        let sheddable = arrival(Criticality::Sheddable, true);
+        let entry = shed.admit(
+            sheddable,
+            Ticket(1),
+            NOW.after(Duration::from_secs(3600)),
+            &mut Lowest,
+        );
+        shed.leave(entry.unwrap());
     }
 
     #[test]

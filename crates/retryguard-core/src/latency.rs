@@ -63,11 +63,15 @@ impl Latencies {
     /// The latency that at least this share of the values does not exceed; `None` where there are none.
     #[must_use]
     pub fn quantile(&self, share: Ratio) -> Option<Duration> {
-        let wanted = share.of_nanos(u64::from(self.total)).max(1);
         let mut seen = 0u64;
         let index = self.counts.iter().position(|count| {
             seen += u64::from(*count);
-            seen >= wanted
+            // As many above as the share leaves, and not one more: rounding the other way would call a value
+            // that nine of ten do not exceed their 95th percentile.
+            seen > 0
+                && share
+                    .complement()
+                    .covers(u64::from(self.total) - seen, u64::from(self.total))
         })?;
         Some(Duration::from_nanos(upper_end(index)))
     }
@@ -103,6 +107,16 @@ mod tests {
             let exact = f64::from(percent) / 100.0;
             assert!(got >= exact && got <= exact * 1.126, "p{percent}: {got}");
         }
+    }
+
+    /// The rank was rounded down: with ten values the 95th percentile was the ninth.
+    #[test]
+    fn a_quantile_of_few_values_is_not_low_either() {
+        let mut latencies = Latencies::default();
+        (0..9).for_each(|_| latencies.add(Duration::from_millis(1)));
+        latencies.add(Duration::from_secs(1));
+        assert!(latencies.quantile(Ratio::percent(95)).unwrap() >= Duration::from_secs(1));
+        assert!(latencies.quantile(Ratio::percent(90)).unwrap() < Duration::from_millis(2));
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Machine {
         rules: &Hysteresis,
         now: Instant,
     ) -> Option<Decision> {
-        self.push(sample, rules);
+        self.push(sample);
         let age = now.since(self.since);
         let reading = self.reading(signal, rules);
         let (to, reason) = match (self.state, reading) {
@@ -141,18 +141,18 @@ impl Machine {
         Decision { from, to, reason }
     }
 
-    fn push(&mut self, sample: &Sample, rules: &Hysteresis) {
-        let size = rules.samples.clamp(1, POOL);
-        self.pool[usize::from(self.next % size)] = *sample;
-        self.next = (self.next + 1) % size;
-        self.held = (self.held + 1).min(size);
+    /// Always over the whole ring, so that new rules that pool another number find the right samples.
+    fn push(&mut self, sample: &Sample) {
+        self.pool[usize::from(self.next)] = *sample;
+        self.next = (self.next + 1) % POOL;
+        self.held = (self.held + 1).min(POOL);
     }
 
     fn reading(&self, signal: Signal, rules: &Hysteresis) -> Reading {
         let mut pooled = Sample::default();
-        self.pool[..usize::from(self.held)]
-            .iter()
-            .for_each(|sample| pooled.add(sample));
+        for back in 1..=rules.samples.max(1).min(self.held) {
+            pooled.add(&self.pool[usize::from((self.next + POOL - back) % POOL)]);
+        }
         let share = match self.state {
             State::On => Ratio::ONE,
             State::Off => Ratio::ZERO,

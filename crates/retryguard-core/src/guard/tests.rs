@@ -241,3 +241,25 @@ fn new_settings_keep_the_state_within_a_mode() {
     assert_eq!(guard.state(), State::Off);
     assert!(!guard.allows(&mut Lowest));
 }
+
+/// The ring was as long as the pool, so that a longer pool read places that were never written in this state.
+#[test]
+fn a_longer_pool_reads_no_stale_sample() {
+    let pooling = |samples| Settings {
+        mode: Mode::Hysteresis(Hysteresis {
+            samples,
+            ..Hysteresis::default()
+        }),
+        ..Settings::default()
+    };
+    let mut guard = Guard::new(pooling(5), Instant::ZERO);
+    states(&mut guard, 0, &[sample(100, 15); 5]);
+    guard.replace(pooling(1), Instant::from_secs(5));
+    states(&mut guard, 5, &[sample(1000, 0)]);
+    guard.replace(pooling(2), Instant::from_secs(6));
+    let decision = guard.feed(&sample(1000, 500), Instant::from_secs(6)).unwrap();
+    assert_eq!(
+        decision.reason.to_string(),
+        "rejections 0.2500 above 0.2000 over 2000 calls"
+    );
+}

@@ -408,3 +408,24 @@ fn a_do_not_retry_mark_outlives_a_swap() {
     assert_eq!(refusal(step), Refusal::TargetForbids);
     assert_eq!(target.budget_balance(at(30)), Some(1));
 }
+
+/// Where several decisions fell due together only the last was told, and an operator saw retries come back
+/// that had never gone.
+#[test]
+fn every_decision_of_the_guard_is_told() {
+    let mut target = target(with_guard(Some(hysteresis())));
+    (0..40).for_each(|_| one_attempt(&failed(FailureKind::Overload), &mut target, at(10)));
+    one_attempt(&Outcome::Success, &mut target, at(60_000));
+    let told: Vec<_> = target
+        .changes()
+        .into_iter()
+        .map(|change| match change {
+            Change::Guard(decision) => (decision.from, decision.to),
+            other @ Change::Breaker { .. } => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told.first().map(|change| change.0), Some(guard::State::On));
+    assert_eq!(told.last().map(|change| change.1), Some(target.guard_state()));
+    assert!(told.windows(2).all(|pair| pair[0].1 == pair[1].0), "{told:?}");
+    assert!(told.len() > 1);
+}

@@ -413,9 +413,9 @@ fn a_do_not_retry_mark_outlives_a_swap() {
 /// that had never gone.
 #[test]
 fn every_decision_of_the_guard_is_told() {
-    let mut target = target(with_guard(Some(hysteresis())));
+    let mut target = target(with_guard(Some(guard::Settings::default())));
     (0..40).for_each(|_| one_attempt(&failed(FailureKind::Overload), &mut target, at(10)));
-    one_attempt(&Outcome::Success, &mut target, at(60_000));
+    one_attempt(&Outcome::Success, &mut target, at(64_000));
     let told: Vec<_> = target
         .changes()
         .into_iter()

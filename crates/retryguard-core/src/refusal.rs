@@ -76,6 +76,23 @@ impl Refusal {
         self as usize
     }
 
+    /// Whether the refusal protects the target (or the retries of a layer below): a caller above that
+    /// retries would undo it.
+    #[must_use]
+    pub const fn is_protection(self) -> bool {
+        matches!(
+            self,
+            Self::TargetForbids
+                | Self::RetriedBelow
+                | Self::Guard
+                | Self::Budget
+                | Self::BreakerOpen
+                | Self::ProbesBusy
+                | Self::Throttled
+                | Self::RetryAfter
+        )
+    }
+
     /// The metric label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

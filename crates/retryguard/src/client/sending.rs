@@ -1,0 +1,53 @@
+//! One attempt under way: waits for the service below to be ready, then for its answer.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+pin_project! {
+    /// An attempt, or the place for one.
+    #[project = SendingProjection]
+    pub(super) enum Sending<S, R>
+    where
+        S: Service<R>,
+    {
+        Idle,
+        Preparing { service: S, request: Option<R> },
+        Running { #[pin] future: S::Future },
+    }
+}
+
+impl<S: Service<R>, R> Sending<S, R> {
+    pub(super) fn new(service: S, request: R) -> Self {
+        Self::Preparing {
+            service,
+            request: Some(request),
+        }
+    }
+
+    pub(super) fn poll(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<S::Response, S::Error>> {
+        loop {
+            let future = match self.as_mut().project() {
+                SendingProjection::Idle => return Poll::Pending,
+                SendingProjection::Running { future } => return future.poll(cx),
+                SendingProjection::Preparing { service, request } => {
+                    if let Err(error) = ready!(service.poll_ready(cx)) {
+                        return Poll::Ready(Err(error));
+                    }
+                    match request.take() {
+                        Some(request) => service.call(request),
+                        None => return Poll::Pending,
+                    }
+                }
+            };
+            self.set(Self::Running { future });
+        }
+    }
+}

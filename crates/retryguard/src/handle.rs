@@ -1,0 +1,76 @@
+//! A look at a target from outside, and a hand on its policy.
+
+use std::sync::Arc;
+
+use retryguard_core::{Ratio, breaker, guard};
+use retryguard_policy::{Policy, Service};
+
+use crate::shared::Shared;
+
+/// A handle on the target of a layer.
+#[derive(Clone)]
+pub struct TargetHandle {
+    shared: Arc<Shared>,
+}
+
+/// What a target looks like at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TargetStatus {
+    /// The breaker's state; closed where there is none.
+    pub breaker: breaker::State,
+    /// The guard's state; on where there is none.
+    pub guard: guard::State,
+    /// The share of retries that the guard lets through.
+    pub guard_share: Ratio,
+    /// How many retries the budget would allow now; `None` where there is no budget.
+    pub budget_balance: Option<u64>,
+    /// Attempts under way.
+    pub in_flight: u32,
+    /// Attempts that wait for a place.
+    pub waiting: usize,
+}
+
+impl TargetHandle {
+    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// The target's name, which is its service's name in the policy.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.shared.name()
+    }
+
+    /// What the target looks like now.
+    #[must_use]
+    pub fn status(&self) -> TargetStatus {
+        let now = self.shared.clock.now();
+        self.shared.with(|state| TargetStatus {
+            breaker: state.target.breaker_state(),
+            guard: state.target.guard_state(),
+            guard_share: state.target.guard_share(),
+            budget_balance: state.target.budget_balance(now),
+            in_flight: state.target.in_flight(),
+            waiting: state.target.waiting(),
+        })
+    }
+
+    /// Puts a new policy in force at once, for calls under way too, and keeps the state of every part.
+    pub fn replace(&self, policy: &Policy) {
+        self.replace_service(policy.service(self.name()));
+    }
+
+    /// The same from a compiled service.
+    pub fn replace_service(&self, service: Arc<Service>) {
+        self.shared.replace(service);
+    }
+}
+
+impl std::fmt::Debug for TargetHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TargetHandle")
+            .field("target", &self.name())
+            .finish_non_exhaustive()
+    }
+}

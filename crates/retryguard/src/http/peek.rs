@@ -1,0 +1,221 @@
+//! gRPC failures that come in trailers.
+//!
+//! A gRPC response is an HTTP 200 whatever happened; its status is in the headers or, more often, in the
+//! trailers. So the service below is asked for one frame more before its answer is judged: a failure without
+//! a message shows itself there, and can still be retried. A stream that has begun to deliver messages cannot
+//! be, and passes.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, header::CONTENT_TYPE};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::tags::GRPC_STATUS;
+
+/// The gRPC status of a response, put into its extensions once it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrpcStatus(pub u8);
+
+/// Reads the first frame of gRPC responses ahead.
+#[derive(Debug, Clone, Copy)]
+pub struct Peek<S> {
+    inner: S,
+}
+
+impl<S> Peek<S> {
+    pub(super) const fn new(inner: S) -> Self {
+        Self { inner }
+    }
+}
+
+impl<S, A, B> Service<Request<A>> for Peek<S>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    B: Body<Data = Bytes>,
+{
+    type Response = Response<PeekBody<B>>;
+    type Error = S::Error;
+    type Future = PeekFuture<S::Future, B>;
+
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    #[inline]
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        PeekFuture {
+            inner: self.inner.call(request),
+            begun: None,
+        }
+    }
+}
+
+pin_project! {
+    /// The future of [`Peek`].
+    pub struct PeekFuture<F, B> {
+        #[pin]
+        inner: F,
+        // A gRPC response whose first frame has not come yet.
+        begun: Option<Response<Pin<Box<B>>>>,
+    }
+}
+
+impl<F, B, E> Future for PeekFuture<F, B>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    B: Body<Data = Bytes>,
+{
+    type Output = Result<Response<PeekBody<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut begun = match this.begun.take() {
+            Some(begun) => begun,
+            None => {
+                let response = ready!(this.inner.poll(cx))?;
+                if !is_grpc(response.headers()) || response.headers().contains_key(GRPC_STATUS) {
+                    return Poll::Ready(Ok(with_status(response.map(PeekBody::whole), None)));
+                }
+                response.map(Box::pin)
+            }
+        };
+        let Poll::Ready(first) = begun.body_mut().as_mut().poll_frame(cx) else {
+            *this.begun = Some(begun);
+            return Poll::Pending;
+        };
+        let trailers = match &first {
+            Some(Ok(frame)) => frame.trailers_ref().cloned(),
+            Some(Err(_)) | None => None,
+        };
+        let response = begun.map(|rest| PeekBody::begun(first, rest));
+        Poll::Ready(Ok(with_status(response, trailers.as_ref())))
+    }
+}
+
+/// Notes the status, wherever it stood. Hints in trailers are put beside it, where the judge looks.
+fn with_status<B: Body>(
+    mut response: Response<PeekBody<B>>,
+    trailers: Option<&HeaderMap>,
+) -> Response<PeekBody<B>> {
+    let status = trailers.unwrap_or(response.headers()).get(GRPC_STATUS);
+    let status = status
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.parse().ok());
+    if let Some(status) = status {
+        response.extensions_mut().insert(GrpcStatus(status));
+    }
+    if let Some(trailers) = trailers {
+        response.extensions_mut().insert(Trailers(trailers.clone()));
+    }
+    response
+}
+
+/// Trailers that came instead of a message.
+#[derive(Debug, Clone)]
+pub(super) struct Trailers(pub(super) HeaderMap);
+
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+pin_project! {
+    /// A body whose first frame may have been read ahead. One that was not is carried as it is.
+    pub struct PeekBody<B> where B: Body {
+        #[pin]
+        state: State<B>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<B> where B: Body {
+        Whole { #[pin] body: B },
+        // The first frame, or the end, until it is handed on; and what follows it.
+        Begun { first: Option<First<B>>, rest: Pin<Box<B>> },
+    }
+}
+
+/// The first frame of a body, or its end.
+type First<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>;
+
+impl<B: Body> PeekBody<B> {
+    const fn whole(body: B) -> Self {
+        Self {
+            state: State::Whole { body },
+        }
+    }
+
+    const fn begun(first: First<B>, rest: Pin<Box<B>>) -> Self {
+        Self {
+            state: State::Begun {
+                first: Some(first),
+                rest,
+            },
+        }
+    }
+}
+
+impl<B: Body> std::fmt::Debug for PeekBody<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PeekBody").finish_non_exhaustive()
+    }
+}
+
+impl<B: Body> Body for PeekBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        match self.project().state.project() {
+            StateProjection::Whole { body } => body.poll_frame(cx),
+            StateProjection::Begun { first, rest } => match first.take() {
+                // The end that was read ahead stays the end.
+                Some(None) => {
+                    *first = Some(None);
+                    Poll::Ready(None)
+                }
+                Some(frame) => Poll::Ready(frame),
+                None => rest.as_mut().poll_frame(cx),
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            State::Whole { body } => body.is_end_stream(),
+            State::Begun {
+                first: Some(Some(_)), ..
+            } => false,
+            State::Begun {
+                first: Some(None), ..
+            } => true,
+            State::Begun { first: None, rest } => rest.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.state {
+            State::Whole { body } => body.size_hint(),
+            State::Begun {
+                first: Some(None), ..
+            } => SizeHint::with_exact(0),
+            // A frame that was read ahead is no longer counted by the body: say only what is certain.
+            State::Begun {
+                first: Some(Some(_)), ..
+            } => SizeHint::new(),
+            State::Begun { first: None, rest } => rest.size_hint(),
+        }
+    }
+}

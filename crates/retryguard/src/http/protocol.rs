@@ -1,0 +1,316 @@
+//! How HTTP and gRPC requests are read, tagged and judged.
+
+use std::{error::Error as StdError, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version, request};
+use http_body::Body;
+use retryguard_core::{Outcome, target::AttemptKind};
+use retryguard_policy::{Classifier, NetworkError, Service as ServicePolicy};
+
+use super::{
+    peek::{GrpcStatus, Trailers, is_grpc},
+    replay::{ReplayBody, ReplaySource},
+    tags::{self, Tags},
+};
+use crate::{
+    clock,
+    protocol::{Asked, Judge, Protocol, Report, Sending},
+};
+
+/// The protocol of `http::Request`s, gRPC included.
+#[derive(Debug, Clone)]
+pub struct Http {
+    client: Option<HeaderValue>,
+    network: fn(&(dyn StdError + 'static)) -> NetworkFailure,
+}
+
+/// How an error of the service below is read.
+pub type NetworkFailure = NetworkError;
+
+impl Default for Http {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Http {
+    /// Requests that do not say who sends them.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            client: None,
+            network: read_error,
+        }
+    }
+
+    /// Requests that carry the client's name and version. A name that no header can carry is left out.
+    #[must_use]
+    pub fn client(mut self, name: &str, version: &str) -> Self {
+        self.client = HeaderValue::from_str(&format!("{name}/{version}")).ok();
+        self
+    }
+
+    /// Reads the errors of the service below by a function of one's own.
+    #[must_use]
+    pub fn errors_read_by(mut self, read: fn(&(dyn StdError + 'static)) -> NetworkFailure) -> Self {
+        self.network = read;
+        self
+    }
+
+    pub(crate) fn write_tags(
+        &self,
+        headers: &mut HeaderMap,
+        feature: Option<&HeaderValue>,
+        sending: &Sending,
+    ) {
+        let attempt = &sending.attempt;
+        tags::write_attempt(
+            headers,
+            attempt.number,
+            attempt.kind,
+            sending.criticality,
+            sending.left,
+        );
+        if let Some(client) = &self.client {
+            headers.insert(tags::CLIENT, client.clone());
+        }
+        if let Some(feature) = feature {
+            headers.insert(tags::FEATURE, feature.clone());
+        }
+    }
+
+    pub(crate) fn network(&self, error: &(dyn StdError + 'static), classifier: &Classifier) -> Outcome {
+        classifier.network((self.network)(error))
+    }
+}
+
+/// What is kept of an HTTP request.
+pub struct KeptRequest<B> {
+    head: Head,
+    body: ReplaySource<B>,
+    feature: Option<HeaderValue>,
+}
+
+struct Head {
+    method: Method,
+    uri: Uri,
+    version: Version,
+    headers: HeaderMap,
+    extensions: http::Extensions,
+}
+
+impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
+    type Kept = KeptRequest<B>;
+    type Attempt = Request<ReplayBody<B>>;
+
+    fn accept(&self, request: Request<B>, policy: &ServicePolicy) -> (Asked, Self::Kept) {
+        let (parts, body) = request.into_parts();
+        let request::Parts {
+            method,
+            uri,
+            version,
+            mut headers,
+            extensions,
+            ..
+        } = parts;
+        let own = extensions.get::<Tags>();
+        let (asked, feature) = read_request(&method, &mut headers, own, policy);
+        let limit = if asked.idempotent { policy.replay_limit } else { 0 };
+        let kept = KeptRequest {
+            head: Head {
+                method,
+                uri,
+                version,
+                headers,
+                extensions,
+            },
+            body: ReplaySource::new(body, limit),
+            feature,
+        };
+        (
+            Asked {
+                replayable: kept.body.can_replay(),
+                ..asked
+            },
+            kept,
+        )
+    }
+
+    fn attempt(&self, kept: &mut Self::Kept, sending: &Sending) -> Option<Self::Attempt> {
+        if sending.attempt.kind == AttemptKind::Hedge && !kept.body.is_complete() {
+            return None;
+        }
+        let mut request = Request::new(kept.body.attempt()?);
+        *request.method_mut() = kept.head.method.clone();
+        *request.uri_mut() = kept.head.uri.clone();
+        *request.version_mut() = kept.head.version;
+        *request.headers_mut() = kept.head.headers.clone();
+        *request.extensions_mut() = kept.head.extensions.clone();
+        self.write_tags(request.headers_mut(), kept.feature.as_ref(), sending);
+        Some(request)
+    }
+
+    fn can_replay(&self, kept: &Self::Kept) -> bool {
+        kept.body.can_replay()
+    }
+}
+
+/// What a request says of itself: by its method, its key, its tags and its gRPC timeout.
+pub(crate) fn read_request(
+    method: &Method,
+    headers: &mut HeaderMap,
+    own: Option<&Tags>,
+    policy: &ServicePolicy,
+) -> (Asked, Option<HeaderValue>) {
+    let rules = &policy.idempotency;
+    let by_nature = rules.covers(method.as_str());
+    let mut keyed = headers.contains_key(rules.key_header.as_str());
+    if !by_nature
+        && !keyed
+        && rules.add_keys
+        && let Ok(name) = http::HeaderName::try_from(rules.key_header.as_str())
+    {
+        headers.insert(name, key());
+        keyed = true;
+    }
+    let received = tags::Received::read(headers).left;
+    let left = match (own.and_then(|own| own.deadline), received) {
+        (Some(own), Some(received)) => Some(own.min(received)),
+        (own, received) => own.or(received),
+    };
+    let feature = own.and_then(|own| own.feature.as_deref());
+    let asked = Asked {
+        deadline: left.map(|left| clock::now() + left),
+        criticality: own.and_then(|own| own.criticality),
+        idempotent: own.and_then(|own| own.idempotent).unwrap_or(by_nature || keyed),
+        replayable: true,
+        feature_off: feature
+            .is_some_and(|feature| policy.target.features_off.iter().any(|off| **off == *feature)),
+    };
+    (
+        asked,
+        feature.and_then(|feature| HeaderValue::from_str(feature).ok()),
+    )
+}
+
+/// A fresh idempotency key: 128 random bits, quoted as the draft standard has it.
+fn key() -> HeaderValue {
+    let text = format!("\"{:032x}\"", clock::random_bits());
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
+}
+
+impl<B, E: StdError + 'static> Judge<Response<B>, E> for Http {
+    #[inline]
+    fn judge(&self, result: &Result<Response<B>, E>, classifier: &Classifier) -> Outcome {
+        match result {
+            Ok(response) => judge_response(response, classifier),
+            Err(error) => self.network(error, classifier),
+        }
+    }
+
+    /// The report goes with the response, for whoever wants to know how it came about.
+    fn conclude(&self, response: &mut Response<B>, report: &Report) {
+        response.extensions_mut().insert(*report);
+    }
+}
+
+fn judge_response<B>(response: &Response<B>, classifier: &Classifier) -> Outcome {
+    let status = response.status().as_u16();
+    if is_grpc(response.headers()) && status == 200 {
+        let code = response
+            .extensions()
+            .get::<GrpcStatus>()
+            .map_or(0, |status| status.0);
+        if code == 0 {
+            return Outcome::Success;
+        }
+        let trailers = response.extensions().get::<Trailers>();
+        let hints = tags::read_hints(trailers.map_or(response.headers(), |trailers| &trailers.0));
+        return classifier.grpc(code, hints);
+    }
+    if status < 400 {
+        return Outcome::Success;
+    }
+    classifier.http(status, tags::read_hints(response.headers()))
+}
+
+/// Reads an error by what it says of itself, down its chain of sources: the HTTP clients of the field do not
+/// share a type, but their roots are I/O errors and hyper's.
+fn read_error(error: &(dyn StdError + 'static)) -> NetworkFailure {
+    let mut at = Some(error);
+    let mut connecting = false;
+    while let Some(error) = at {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return read_io(io.kind(), connecting);
+        }
+        if let Some(boxed) = error.downcast_ref::<Arc<dyn StdError + Send + Sync>>() {
+            return read_error(&**boxed);
+        }
+        let text = error.to_string();
+        connecting |= text.contains("connect") || text.contains("dns error");
+        if text.contains("timed out") || text.contains("deadline has elapsed") {
+            return NetworkFailure::Timeout;
+        }
+        if text.contains("canceled") || text.contains("cancelled") {
+            return NetworkFailure::Cancelled;
+        }
+        if text.contains("connection closed")
+            || text.contains("incomplete message")
+            || text.contains("broken pipe")
+        {
+            return NetworkFailure::Reset;
+        }
+        at = error.source();
+    }
+    if connecting {
+        NetworkFailure::Connect
+    } else {
+        NetworkFailure::Other
+    }
+}
+
+fn read_io(kind: std::io::ErrorKind, connecting: bool) -> NetworkFailure {
+    use std::io::ErrorKind;
+    match kind {
+        ErrorKind::ConnectionRefused
+        | ErrorKind::HostUnreachable
+        | ErrorKind::NetworkUnreachable
+        | ErrorKind::AddrNotAvailable
+        | ErrorKind::NotFound => NetworkFailure::Connect,
+        ErrorKind::TimedOut if connecting => NetworkFailure::Connect,
+        ErrorKind::TimedOut => NetworkFailure::Timeout,
+        ErrorKind::ConnectionReset
+        | ErrorKind::ConnectionAborted
+        | ErrorKind::BrokenPipe
+        | ErrorKind::NotConnected
+        | ErrorKind::UnexpectedEof => NetworkFailure::Reset,
+        _ if connecting => NetworkFailure::Connect,
+        _ => NetworkFailure::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Outer(&'static str, #[source] Error);
+
+    #[test]
+    fn a_refused_connection_was_certainly_never_used() {
+        let refused = Outer(
+            "client error (Connect)",
+            Error::from(ErrorKind::ConnectionRefused),
+        );
+        assert!(matches!(read_error(&refused), NetworkFailure::Connect));
+    }
+
+    #[test]
+    fn a_connection_that_broke_may_have_carried_the_request() {
+        let reset = Outer("error writing", Error::from(ErrorKind::ConnectionReset));
+        assert!(matches!(read_error(&reset), NetworkFailure::Reset));
+    }
+}

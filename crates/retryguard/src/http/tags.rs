@@ -1,0 +1,235 @@
+//! What requests and responses carry for the other side.
+//!
+//! A server that knows who asks, how much it matters and how often it was asked before can answer better
+//! than yes or no; a client that is told how long to stay away need not guess.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use retryguard_core::{Criticality, outcome::Hints, target::AttemptKind};
+
+use crate::clock::wall_clock;
+
+/// The client's name and version, as `name/version`.
+pub const CLIENT: HeaderName = HeaderName::from_static("retryguard-client");
+/// The feature that caused the request.
+pub const FEATURE: HeaderName = HeaderName::from_static("retryguard-feature");
+/// How much the request matters.
+pub const CRITICALITY: HeaderName = HeaderName::from_static("retryguard-criticality");
+/// The number of the attempt; the first is 1.
+pub const ATTEMPT: HeaderName = HeaderName::from_static("retryguard-attempt");
+/// `first`, `retry` or `hedge`.
+pub const ATTEMPT_KIND: HeaderName = HeaderName::from_static("retryguard-attempt-kind");
+/// Milliseconds that are left until nobody wants the answer any more. A span and not a moment, because the
+/// clocks of two machines differ.
+pub const DEADLINE: HeaderName = HeaderName::from_static("retryguard-deadline-ms");
+/// On a response: the server is overloaded and asks that this is not retried.
+pub const DO_NOT_RETRY: HeaderName = HeaderName::from_static("retryguard-do-not-retry");
+/// On a failed response: how many layers below have already retried it.
+pub const RETRIED: HeaderName = HeaderName::from_static("retryguard-retried");
+/// On a response: Retry-After in milliseconds, because whole seconds leave no room for jitter.
+pub const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retryguard-retry-after-ms");
+/// gRPC's own deadline.
+pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+/// gRPC's own Retry-After; a negative number forbids the retry.
+pub const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+/// gRPC's status.
+pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// What an application says of a request, put into its extensions.
+#[derive(Debug, Clone, Default)]
+pub struct Tags {
+    /// How much it matters.
+    pub criticality: Option<Criticality>,
+    /// The feature that caused it.
+    pub feature: Option<String>,
+    /// How long the whole call may take.
+    pub deadline: Option<Duration>,
+    /// Whether doing it twice is doing it once, where the method does not tell.
+    pub idempotent: Option<bool>,
+}
+
+/// What a server reads from a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// How much it matters; critical where it does not say.
+    pub criticality: Criticality,
+    /// The number of the attempt; 1 where it does not say.
+    pub attempt: u8,
+    /// What is left of the caller's deadline.
+    pub left: Option<Duration>,
+}
+
+impl Received {
+    /// Reads the tags. Whatever cannot be read is as if it were not there: tags come from outside.
+    #[must_use]
+    pub fn read(headers: &HeaderMap) -> Self {
+        let own = number(headers, &DEADLINE).map(Duration::from_millis);
+        let grpc = text(headers, &GRPC_TIMEOUT).and_then(grpc_timeout);
+        Self {
+            criticality: text(headers, &CRITICALITY)
+                .and_then(Criticality::from_word)
+                .unwrap_or_default(),
+            attempt: number(headers, &ATTEMPT)
+                .and_then(|number| u8::try_from(number).ok())
+                .unwrap_or(1)
+                .max(1),
+            left: match (own, grpc) {
+                (Some(own), Some(grpc)) => Some(own.min(grpc)),
+                (own, grpc) => own.or(grpc),
+            },
+        }
+    }
+
+    /// Whether the request is a retry or a hedge.
+    #[must_use]
+    pub const fn again(&self) -> bool {
+        self.attempt > 1
+    }
+}
+
+/// Writes what a client says of one attempt.
+pub(crate) fn write_attempt(
+    headers: &mut HeaderMap,
+    number: u8,
+    kind: AttemptKind,
+    criticality: Criticality,
+    left: Option<Duration>,
+) {
+    headers.insert(ATTEMPT, HeaderValue::from(u16::from(number)));
+    headers.insert(ATTEMPT_KIND, HeaderValue::from_static(kind.as_str()));
+    headers.insert(CRITICALITY, HeaderValue::from_static(criticality.as_str()));
+    if let Some(left) = left {
+        headers.insert(DEADLINE, HeaderValue::from(whole_millis(left)));
+    }
+}
+
+/// Reads the hints of a failed response.
+#[must_use]
+pub fn read_hints(headers: &HeaderMap) -> Hints {
+    let pushback = text(headers, &GRPC_PUSHBACK).and_then(|text| text.parse::<i64>().ok());
+    let retry_after = number(headers, &RETRY_AFTER_MS)
+        .or_else(|| pushback.and_then(|millis| u64::try_from(millis).ok()))
+        .map(Duration::from_millis)
+        .or_else(|| text(headers, &http::header::RETRY_AFTER).and_then(retry_after));
+    Hints {
+        retry_after,
+        do_not_retry: headers.contains_key(DO_NOT_RETRY) || pushback.is_some_and(|millis| millis < 0),
+        never_sent: false,
+        retried_below: number(headers, &RETRIED).map_or(0, |layers| u8::try_from(layers).unwrap_or(u8::MAX)),
+    }
+}
+
+/// Retry-After in seconds or as a date.
+fn retry_after(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(text).ok()?;
+    Some(at.duration_since(wall_clock()).unwrap_or_default())
+}
+
+/// `100m` and the like: at most eight digits and a unit.
+fn grpc_timeout(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.len() > 8 {
+        return None;
+    }
+    let amount: u64 = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(amount * 3600),
+        "M" => Duration::from_secs(amount * 60),
+        "S" => Duration::from_secs(amount),
+        "m" => Duration::from_millis(amount),
+        "u" => Duration::from_micros(amount),
+        "n" => Duration::from_nanos(amount),
+        _ => return None,
+    })
+}
+
+pub(crate) fn whole_millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
+    text(headers, name)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn what_a_client_writes_a_server_reads() {
+        let mut map = HeaderMap::new();
+        let left = Some(Duration::from_millis(1500));
+        write_attempt(&mut map, 3, AttemptKind::Retry, Criticality::SheddablePlus, left);
+        let read = Received::read(&map);
+        assert_eq!(
+            read,
+            Received {
+                criticality: Criticality::SheddablePlus,
+                attempt: 3,
+                left
+            }
+        );
+        assert!(read.again());
+    }
+
+    #[test]
+    fn hostile_tags_are_as_if_they_were_not_there() {
+        let map = headers(&[
+            ("retryguard-attempt", "-5"),
+            ("retryguard-criticality", "godlike"),
+            ("retryguard-deadline-ms", "99999999999999999999999999"),
+            ("grpc-timeout", "123456789S"),
+        ]);
+        let expected = Received {
+            criticality: Criticality::Critical,
+            attempt: 1,
+            left: None,
+        };
+        assert_eq!(Received::read(&map), expected);
+    }
+
+    #[test]
+    fn the_earlier_of_two_deadlines_counts() {
+        let map = headers(&[("retryguard-deadline-ms", "900"), ("grpc-timeout", "1S")]);
+        assert_eq!(Received::read(&map).left, Some(Duration::from_millis(900)));
+    }
+
+    #[test]
+    fn retry_after_in_every_form() {
+        let of = |pairs: &[(&'static str, &'static str)]| read_hints(&headers(pairs)).retry_after;
+        assert_eq!(of(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
+        assert_eq!(
+            of(&[("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT")]),
+            Some(Duration::ZERO)
+        );
+        assert_eq!(of(&[("retry-after", "soon")]), None);
+        assert_eq!(
+            of(&[("retryguard-retry-after-ms", "1234"), ("retry-after", "2")]),
+            Some(Duration::from_millis(1234))
+        );
+        assert_eq!(
+            of(&[("grpc-retry-pushback-ms", "50")]),
+            Some(Duration::from_millis(50))
+        );
+        assert!(read_hints(&headers(&[("grpc-retry-pushback-ms", "-1")])).do_not_retry);
+        assert_eq!(
+            read_hints(&headers(&[("retryguard-retried", "300")])).retried_below,
+            u8::MAX
+        );
+    }
+}

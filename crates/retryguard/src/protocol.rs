@@ -1,0 +1,163 @@
+//! What the driver must know of a protocol.
+
+use std::time::Duration;
+
+use retryguard_core::{Criticality, Outcome, Refusal, call::Attempt, outcome::FailureKind};
+use retryguard_policy::{Classifier, Service};
+
+/// How requests of one protocol are read, sent and sent again.
+pub trait Protocol<Request> {
+    /// What is kept of a request so that attempts can be made from it.
+    type Kept;
+    /// What the service below is sent.
+    type Attempt;
+
+    /// Reads a request and keeps what is needed to send it.
+    fn accept(&self, request: Request, policy: &Service) -> (Asked, Self::Kept);
+
+    /// Makes an attempt. `None` where the request cannot be sent (again).
+    fn attempt(&self, kept: &mut Self::Kept, sending: &Sending) -> Option<Self::Attempt>;
+
+    /// Whether what is kept can still be sent again after an attempt was made from it.
+    fn can_replay(&self, _kept: &Self::Kept) -> bool {
+        true
+    }
+}
+
+/// How results of one protocol are read.
+pub trait Judge<Response, Error> {
+    /// What an attempt came to. Called under the target's lock: it must be quick and must not call back.
+    fn judge(&self, result: &Result<Response, Error>, classifier: &Classifier) -> Outcome;
+
+    /// The call is over and this response is handed to the caller.
+    fn conclude(&self, _response: &mut Response, _report: &Report) {}
+}
+
+/// What a request asks for, beside itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked {
+    /// Its own deadline.
+    pub deadline: Option<tokio::time::Instant>,
+    /// How much it matters, where it says so.
+    pub criticality: Option<Criticality>,
+    /// Whether doing it twice is doing it once.
+    pub idempotent: bool,
+    /// Whether it can be sent again.
+    pub replayable: bool,
+    /// Whether the feature it belongs to is switched off.
+    pub feature_off: bool,
+}
+
+/// One attempt as it is about to be sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Sending {
+    /// Its number and kind.
+    pub attempt: Attempt,
+    /// How much the call matters.
+    pub criticality: Criticality,
+    /// What is left of the call's deadline.
+    pub left: Option<Duration>,
+}
+
+/// How a call went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Attempts sent.
+    pub attempts: u8,
+    /// How many of them were retries.
+    pub retries: u8,
+    /// How many of them were hedges.
+    pub hedges: u8,
+    /// The failure of the last attempt, and why it was not retried; `None` for a success.
+    pub failed: Option<(FailureKind, Refusal)>,
+    /// How many layers below have retried the failure.
+    pub retried_below: u8,
+    /// How long the caller should stay away, where somebody said so.
+    pub retry_after: Option<Duration>,
+}
+
+/// The protocol of requests that can be cloned, in which an error is a fault of the service below and every
+/// response a success. For services that speak no protocol of ours; [`Plain::judged_by`] reads results
+/// otherwise.
+#[derive(Debug, Clone, Copy)]
+pub struct Plain<J = ErrorsAreFaults> {
+    idempotent: bool,
+    judge: J,
+}
+
+/// The default reading of [`Plain`]: an error is a fault.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ErrorsAreFaults;
+
+impl Plain {
+    /// Requests that may be sent twice.
+    #[must_use]
+    pub const fn idempotent() -> Self {
+        Self {
+            idempotent: true,
+            judge: ErrorsAreFaults,
+        }
+    }
+
+    /// Requests that must not be sent twice, unless they were certainly never sent.
+    #[must_use]
+    pub const fn not_idempotent() -> Self {
+        Self {
+            idempotent: false,
+            judge: ErrorsAreFaults,
+        }
+    }
+}
+
+impl<J> Plain<J> {
+    /// The same requests, with results read by a function.
+    pub fn judged_by<F>(self, judge: F) -> Plain<F> {
+        Plain {
+            idempotent: self.idempotent,
+            judge,
+        }
+    }
+}
+
+impl<Request: Clone, J> Protocol<Request> for Plain<J> {
+    type Kept = Request;
+    type Attempt = Request;
+
+    #[inline]
+    fn accept(&self, request: Request, _policy: &Service) -> (Asked, Request) {
+        (
+            Asked {
+                idempotent: self.idempotent,
+                replayable: true,
+                ..Asked::default()
+            },
+            request,
+        )
+    }
+
+    #[inline]
+    fn attempt(&self, kept: &mut Request, _sending: &Sending) -> Option<Request> {
+        Some(kept.clone())
+    }
+}
+
+impl<Response, Error> Judge<Response, Error> for Plain<ErrorsAreFaults> {
+    #[inline]
+    fn judge(&self, result: &Result<Response, Error>, _classifier: &Classifier) -> Outcome {
+        match result {
+            Ok(_) => Outcome::Success,
+            Err(_) => Outcome::Failure(retryguard_core::Failure::new(FailureKind::Fault)),
+        }
+    }
+}
+
+impl<Response, Error, F> Judge<Response, Error> for Plain<F>
+where
+    F: Fn(&Result<Response, Error>) -> Outcome,
+{
+    #[inline]
+    fn judge(&self, result: &Result<Response, Error>, _classifier: &Classifier) -> Outcome {
+        (self.judge)(result)
+    }
+}

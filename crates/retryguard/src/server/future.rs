@@ -1,0 +1,157 @@
+//! The future of a request on a server: waits for its turn, then for the handler, and no longer than the
+//! deadline.
+
+use std::{
+    pin::Pin,
+    task::{self, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tokio::time::Sleep;
+use tower_service::Service;
+
+use super::{
+    ServerBody,
+    refuse::{self, Answer},
+    shared::Inside,
+};
+use crate::context::Context;
+
+pin_project! {
+    /// The future of one request.
+    pub struct ServerFuture<S, A>
+    where
+        S: Service<Request<A>>,
+    {
+        #[pin]
+        stage: Stage<S, A>,
+        // Leaves the shedder when it is dropped.
+        inside: Option<Inside>,
+        context: Option<Context>,
+        grpc: bool,
+        #[pin]
+        sleep: Option<Sleep>,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage<S, A>
+    where
+        S: Service<Request<A>>,
+    {
+        Refused { answer: Answer },
+        Waiting { service: S, request: Option<Request<A>> },
+        Working { #[pin] future: S::Future },
+    }
+}
+
+impl<S, A> ServerFuture<S, A>
+where
+    S: Service<Request<A>>,
+{
+    pub(super) fn refused(answer: Answer, grpc: bool) -> Self {
+        Self {
+            stage: Stage::Refused { answer },
+            inside: None,
+            context: None,
+            grpc,
+            sleep: None,
+        }
+    }
+
+    pub(super) fn admitted(
+        inside: Inside,
+        context: Context,
+        mut service: S,
+        request: Request<A>,
+        grpc: bool,
+    ) -> Self {
+        let stage = if inside.must_wait() {
+            Stage::Waiting {
+                service,
+                request: Some(request),
+            }
+        } else {
+            Stage::Working {
+                future: context.enter(|| service.call(request)),
+            }
+        };
+        Self {
+            stage,
+            inside: Some(inside),
+            context: Some(context),
+            grpc,
+            sleep: None,
+        }
+    }
+}
+
+impl<S, A, B> Future for ServerFuture<S, A>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    B: Body<Data = Bytes>,
+{
+    type Output = Result<Response<ServerBody<B>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let StageProjection::Refused { answer } = this.stage.as_mut().project() {
+            return Poll::Ready(Ok(answer.response(*this.grpc)));
+        }
+        let Some(context) = this.context.as_ref() else {
+            return Poll::Pending;
+        };
+        loop {
+            let future = match this.stage.as_mut().project() {
+                StageProjection::Refused { .. } => return Poll::Pending,
+                StageProjection::Working { future } => {
+                    if let Poll::Ready(result) = context.enter(|| future.poll(cx)) {
+                        *this.inside = None;
+                        return Poll::Ready(result.map(|mut response| {
+                            refuse::mark_retried(&mut response, context.retried());
+                            response.map(ServerBody::handler)
+                        }));
+                    }
+                    break;
+                }
+                StageProjection::Waiting { service, request } => {
+                    let turn = this
+                        .inside
+                        .as_mut()
+                        .map_or(Poll::Ready(()), |inside| inside.poll_turn(cx.waker()));
+                    if turn.is_pending() {
+                        break;
+                    }
+                    let Some(request) = request.take() else {
+                        return Poll::Pending;
+                    };
+                    context.enter(|| service.call(request))
+                }
+            };
+            this.stage.set(Stage::Working { future });
+        }
+        let Some(deadline) = context.deadline() else {
+            return Poll::Pending;
+        };
+        if this.sleep.is_none() {
+            this.sleep.set(Some(tokio::time::sleep_until(deadline)));
+        }
+        let late = this
+            .sleep
+            .as_pin_mut()
+            .is_some_and(|sleep| sleep.poll(cx).is_ready());
+        if !late {
+            return Poll::Pending;
+        }
+        // The work is dropped, and its calls with it: nobody waits for them any more.
+        this.stage.set(Stage::Refused {
+            answer: Answer::TooLate,
+        });
+        *this.inside = None;
+        Poll::Ready(Ok(Answer::TooLate.response(*this.grpc)))
+    }
+}

@@ -1,0 +1,15 @@
+//! The server side: reads the tags of requests, sheds by them, bounds the work by their deadline, and tells
+//! refused clients when to come back.
+
+mod body;
+mod future;
+mod layer;
+mod processor;
+mod refuse;
+mod service;
+mod shared;
+
+pub use body::ServerBody;
+pub use future::ServerFuture;
+pub use layer::ServerLayer;
+pub use service::ServerGuard;

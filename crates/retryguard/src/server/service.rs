@@ -1,0 +1,84 @@
+//! The service of a server.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use retryguard_core::shed::Arrival;
+use tower_service::Service;
+
+use super::{ServerBody, ServerFuture, refuse::Answer, shared::Shared};
+use crate::{
+    clock, context,
+    http::{is_grpc, tags::Received},
+};
+
+/// A server under a policy.
+#[derive(Clone)]
+pub struct ServerGuard<S> {
+    inner: S,
+    shared: Arc<Shared>,
+}
+
+impl<S> ServerGuard<S> {
+    pub(super) const fn new(inner: S, shared: Arc<Shared>) -> Self {
+        Self { inner, shared }
+    }
+}
+
+impl<S> std::fmt::Debug for ServerGuard<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerGuard")
+            .field("service", &self.shared.name())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S, A, B> Service<Request<A>> for ServerGuard<S>
+where
+    S: Service<Request<A>, Response = Response<B>> + Clone,
+    B: Body<Data = Bytes>,
+{
+    type Response = Response<ServerBody<B>>;
+    type Error = S::Error;
+    type Future = ServerFuture<S, A>;
+
+    #[inline]
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let received = Received::read(request.headers());
+        let grpc = is_grpc(request.headers());
+        let left = match (received.left, self.shared.deadline()) {
+            (Some(theirs), Some(ours)) => Some(theirs.min(ours)),
+            (theirs, ours) => theirs.or(ours),
+        };
+        if left.is_some_and(|left| left.is_zero()) {
+            self.shared.count_shed("deadline", received.criticality);
+            return ServerFuture::refused(Answer::TooLate, grpc);
+        }
+        let arrival = Arrival {
+            criticality: received.criticality,
+            again: received.again(),
+        };
+        let inside = match self.shared.admit(arrival) {
+            Ok(inside) => inside,
+            Err(refused) => {
+                self.shared
+                    .count_shed(refused.reason.as_str(), received.criticality);
+                return ServerFuture::refused(Answer::Overloaded(refused), grpc);
+            }
+        };
+        let clone = self.inner.clone();
+        let ready = std::mem::replace(&mut self.inner, clone);
+        let deadline = left.map(|left| clock::now() + left);
+        let context = context::Context::new(deadline, received.criticality);
+        ServerFuture::admitted(inside, context, ready, request, grpc)
+    }
+}

@@ -1,0 +1,206 @@
+//! The shedder that all clones of a server layer share, behind one short lock.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use metrics::{Counter, Gauge};
+use retryguard_core::{
+    Criticality,
+    bulkhead::Ticket,
+    shed::{Arrival, Entry, Refused, Shed},
+};
+use retryguard_policy::Service as ServicePolicy;
+
+use crate::{
+    clock::{Clock, Random},
+    telemetry::{SERVED, SERVING, SHED},
+};
+
+pub(super) struct Shared {
+    pub(super) clock: Clock,
+    name: String,
+    handles: OnceLock<Handles>,
+    state: Mutex<State>,
+}
+
+struct Handles {
+    first: Counter,
+    again: Counter,
+    serving: Gauge,
+}
+
+struct State {
+    shed: Option<Shed>,
+    deadline: Option<Duration>,
+    tickets: u64,
+    queue: HashMap<Ticket, Waiting>,
+}
+
+enum Waiting {
+    Asleep(Waker),
+    Turn,
+}
+
+/// A request that was let in. Leaves by itself.
+pub(super) struct Inside {
+    shared: Arc<Shared>,
+    entry: Option<Entry>,
+    ticket: Ticket,
+}
+
+impl Shared {
+    pub(super) fn new(policy: &ServicePolicy) -> Self {
+        let clock = Clock::start();
+        let shed = policy.server.map(|settings| Shed::new(settings, clock.now()));
+        let state = State {
+            shed,
+            deadline: policy.server_deadline,
+            tickets: 0,
+            queue: HashMap::new(),
+        };
+        Self {
+            clock,
+            name: policy.name.clone(),
+            handles: OnceLock::new(),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The bound for requests that carry no deadline of their own, or a later one.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.lock().deadline
+    }
+
+    pub(super) fn replace(&self, policy: &ServicePolicy) {
+        let mut state = self.lock();
+        state.deadline = policy.server_deadline;
+        match (&mut state.shed, policy.server) {
+            (Some(shed), Some(settings)) => shed.replace(settings),
+            (None, Some(settings)) => state.shed = Some(Shed::new(settings, self.clock.now())),
+            // Requests inside still have to leave it: an unlimited shedder stands in for none.
+            (Some(shed), None) => shed.replace(retryguard_core::shed::Settings {
+                in_flight: u32::MAX / 2,
+                processor: None,
+                queue_time: Duration::MAX,
+                ..retryguard_core::shed::Settings::default()
+            }),
+            (None, None) => {}
+        }
+        state.pass_turns();
+    }
+
+    pub(super) fn admit(self: &Arc<Self>, arrival: Arrival) -> Result<Inside, Refused> {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        state.tickets += 1;
+        let ticket = Ticket(state.tickets);
+        let entry = match &mut state.shed {
+            Some(shed) => Some(shed.admit(arrival, ticket, now, &mut Random)?),
+            None => None,
+        };
+        drop(state);
+        let handles = self.handles();
+        if arrival.again {
+            &handles.again
+        } else {
+            &handles.first
+        }
+        .increment(1);
+        handles.serving.increment(1.0);
+        Ok(Inside {
+            shared: self.clone(),
+            entry,
+            ticket,
+        })
+    }
+
+    pub(super) fn count_shed(&self, reason: &'static str, criticality: Criticality) {
+        let labels = [
+            ("service", self.name.clone()),
+            ("reason", reason.to_owned()),
+            ("criticality", criticality.to_string()),
+        ];
+        metrics::counter!(SHED, &labels).increment(1);
+    }
+
+    pub(super) fn on_processor(&self, used: retryguard_core::Ratio) {
+        if let Some(shed) = &mut self.lock().shed {
+            shed.on_processor(used);
+        }
+    }
+
+    fn handles(&self) -> &Handles {
+        self.handles.get_or_init(|| {
+            let counter =
+                |attempt: &'static str| metrics::counter!(SERVED, "service" => self.name.clone(), "attempt" => attempt);
+            Handles {
+                first: counter("first"),
+                again: counter("again"),
+                serving: metrics::gauge!(SERVING, "service" => self.name.clone()),
+            }
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn pass_turns(&mut self) {
+        let Some(shed) = &mut self.shed else { return };
+        while let Some(ticket) = shed.next_turn() {
+            if let Some(Waiting::Asleep(waker)) = self.queue.insert(ticket, Waiting::Turn) {
+                // Waking under the lock is short: the woken task runs later, or waits here for a moment.
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl Inside {
+    pub(super) fn must_wait(&self) -> bool {
+        self.entry.as_ref().is_some_and(Entry::must_wait)
+    }
+
+    /// Waits for the request's turn.
+    pub(super) fn poll_turn(&mut self, waker: &Waker) -> Poll<()> {
+        let now = self.shared.clock.now();
+        let mut state = self.shared.lock();
+        match state.queue.get_mut(&self.ticket) {
+            Some(Waiting::Turn) => {
+                state.queue.remove(&self.ticket);
+                if let (Some(shed), Some(entry)) = (&mut state.shed, &mut self.entry) {
+                    shed.start(entry, now);
+                }
+                return Poll::Ready(());
+            }
+            Some(Waiting::Asleep(known)) => known.clone_from(waker),
+            None => {
+                state.queue.insert(self.ticket, Waiting::Asleep(waker.clone()));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.queue.remove(&self.ticket);
+        if let (Some(shed), Some(entry)) = (&mut state.shed, self.entry.take()) {
+            shed.leave(entry);
+            state.pass_turns();
+        }
+        drop(state);
+        self.shared.handles().serving.decrement(1.0);
+    }
+}

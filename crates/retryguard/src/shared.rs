@@ -1,0 +1,174 @@
+//! The state that all clones of a layer's services share, behind one short lock.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::{Poll, Waker},
+};
+
+use retryguard_core::{Target, bulkhead::Ticket, target::Change};
+use retryguard_policy::Service;
+
+use crate::{clock::Clock, telemetry::Telemetry};
+
+/// One target: its policy, its machines and its telemetry.
+///
+/// It lives in the layer and not in the service, because frameworks call `Layer::layer` more than once, some
+/// for every request: a breaker that is born with each request never opens.
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    name: String,
+    telemetry: OnceLock<Telemetry>,
+    /// Grows with every policy, so that a service sees with one load that its own copy is old.
+    version: AtomicU32,
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub(crate) target: Target,
+    policy: Arc<Service>,
+    tickets: u64,
+    /// Calls that wait for a place, and those that have been given one and not yet noticed.
+    queue: HashMap<Ticket, Waiting>,
+}
+
+enum Waiting {
+    Asleep(Waker),
+    Granted,
+}
+
+impl Shared {
+    pub(crate) fn new(policy: Arc<Service>) -> Self {
+        let clock = Clock::start();
+        Self {
+            name: policy.name.clone(),
+            telemetry: OnceLock::new(),
+            version: AtomicU32::new(0),
+            state: Mutex::new(State {
+                target: Target::new(policy.target.clone(), clock.now()),
+                policy,
+                tickets: 0,
+                queue: HashMap::new(),
+            }),
+            clock,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The metric handles. Made with the first call and not with the layer, because layers are often built
+    /// before the program has installed its recorder.
+    #[inline]
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        self.telemetry.get_or_init(|| Telemetry::new(&self.name))
+    }
+
+    #[inline]
+    pub(crate) fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn policy(&self) -> (u32, Arc<Service>) {
+        let state = self.lock();
+        (self.version(), state.policy.clone())
+    }
+
+    /// Puts a new policy in force, for calls under way too.
+    pub(crate) fn replace(&self, policy: Arc<Service>) {
+        let now = self.clock.now();
+        self.with(|state| {
+            state.target.replace(policy.target.clone(), now);
+            state.policy = policy;
+            self.version.fetch_add(1, Ordering::Release);
+        });
+    }
+
+    /// Runs one input of a machine under the lock, then wakes whom it gave a place and tells what changed.
+    #[inline]
+    pub(crate) fn with<R>(&self, input: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        let result = input(&mut state);
+        if state.target.has_changes() || state.target.waiting() > 0 {
+            let (woken, changes) = state.take_effects();
+            let share = state.target.guard_share();
+            drop(state);
+            woken.into_iter().for_each(Waker::wake);
+            changes
+                .iter()
+                .for_each(|change| self.telemetry().on_change(&self.name, change, share));
+        }
+        result
+    }
+
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock is a defect of ours in a debug build; the counts it leaves are still better
+        // than a service that answers nothing any more.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    pub(crate) fn policy(&self) -> &Service {
+        &self.policy
+    }
+
+    #[inline]
+    pub(crate) fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+
+    /// Whether a waiting call has been given its place; remembers whom to wake otherwise.
+    pub(crate) fn poll_place(&mut self, ticket: Ticket, waker: &Waker) -> Poll<()> {
+        match self.queue.get_mut(&ticket) {
+            Some(Waiting::Granted) => {
+                self.queue.remove(&ticket);
+                return Poll::Ready(());
+            }
+            Some(Waiting::Asleep(known)) => known.clone_from(waker),
+            None => {
+                self.queue.insert(ticket, Waiting::Asleep(waker.clone()));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// A call no longer waits.
+    pub(crate) fn forget(&mut self, ticket: Ticket) {
+        self.queue.remove(&ticket);
+    }
+
+    fn take_effects(&mut self) -> (Vec<Waker>, Vec<Change>) {
+        let mut woken = Vec::new();
+        while let Some(ticket) = self.target.next_granted() {
+            if let Some(Waiting::Asleep(waker)) = self.queue.insert(ticket, Waiting::Granted) {
+                woken.push(waker);
+            }
+        }
+        (woken, self.target.changes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_granted_before_the_call_asks_is_not_lost() {
+        let shared = Shared::new(retryguard_policy::Policy::default().service("a"));
+        let ticket = Ticket(1);
+        shared.with(|state| {
+            state.queue.insert(ticket, Waiting::Granted);
+            assert!(state.poll_place(ticket, Waker::noop()).is_ready());
+            assert!(state.poll_place(ticket, Waker::noop()).is_pending());
+            state.forget(ticket);
+            assert!(state.queue.is_empty());
+        });
+    }
+}

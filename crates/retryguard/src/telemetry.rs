@@ -1,0 +1,313 @@
+//! What operators see: metrics through the `metrics` facade, events through `tracing`.
+//!
+//! Every name stands in [`METRICS`], from which the reference page is generated; handles are made once per
+//! target and kept.
+
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, Label};
+use retryguard_core::{Ratio, Refusal, breaker, call::Verdict, guard, target::Change};
+
+use crate::protocol::Report;
+
+/// A metric of ours: its name, its kind, its labels and what it says.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// The name.
+    pub name: &'static str,
+    /// Counter, gauge or histogram.
+    pub kind: &'static str,
+    /// The labels.
+    pub labels: &'static str,
+    /// What it says and what it is good for.
+    pub meaning: &'static str,
+}
+
+const CALLS: &str = "retryguard_calls_total";
+const ATTEMPTS: &str = "retryguard_attempts_total";
+const SUCCESSES: &str = "retryguard_successes_total";
+const REFUSALS: &str = "retryguard_refusals_total";
+const BREAKER: &str = "retryguard_breaker_state";
+const BREAKER_CHANGES: &str = "retryguard_breaker_changes_total";
+const GUARD: &str = "retryguard_guard_state";
+const GUARD_SHARE: &str = "retryguard_guard_share";
+const GUARD_CHANGES: &str = "retryguard_guard_changes_total";
+const BUDGET: &str = "retryguard_budget_balance";
+const IN_FLIGHT: &str = "retryguard_in_flight";
+const DURATION: &str = "retryguard_call_duration_seconds";
+pub(crate) const SHED: &str = "retryguard_shed_total";
+pub(crate) const SERVED: &str = "retryguard_served_total";
+pub(crate) const SERVING: &str = "retryguard_serving";
+pub(crate) const POLICY: &str = "retryguard_policy_info";
+pub(crate) const POLICY_REFUSED: &str = "retryguard_policy_refused_total";
+
+/// Every metric that this crate exports.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        name: CALLS,
+        kind: "counter",
+        labels: "target, result (success, failure, refused, abandoned)",
+        meaning: "Calls that ended. The rate of `refused` is load that the target was spared.",
+    },
+    Metric {
+        name: ATTEMPTS,
+        kind: "counter",
+        labels: "target, attempt (1 to 8, more)",
+        meaning: "Attempts sent, by their number within the call. All of them over those numbered 1 is the amplification.",
+    },
+    Metric {
+        name: SUCCESSES,
+        kind: "counter",
+        labels: "target, attempt (1 to 8, more)",
+        meaning: "Calls that succeeded, by the number of the attempt that did. Compared with the attempts of the same number it says whether retries are productive.",
+    },
+    Metric {
+        name: REFUSALS,
+        kind: "counter",
+        labels: "target, reason",
+        meaning: "Failed or refused calls, by why there was no (other) attempt.",
+    },
+    Metric {
+        name: BREAKER,
+        kind: "gauge",
+        labels: "target",
+        meaning: "The breaker: 0 closed, 1 open, 2 half-open.",
+    },
+    Metric {
+        name: BREAKER_CHANGES,
+        kind: "counter",
+        labels: "target, to",
+        meaning: "Changes of the breaker's state.",
+    },
+    Metric {
+        name: GUARD,
+        kind: "gauge",
+        labels: "target",
+        meaning: "The guard: 0 on, 1 off, 2 ramping.",
+    },
+    Metric {
+        name: GUARD_SHARE,
+        kind: "gauge",
+        labels: "target",
+        meaning: "The share of retries that the guard lets through, from 0 to 1.",
+    },
+    Metric {
+        name: GUARD_CHANGES,
+        kind: "counter",
+        labels: "target, to",
+        meaning: "Changes of the guard's state.",
+    },
+    Metric {
+        name: BUDGET,
+        kind: "gauge",
+        labels: "target",
+        meaning: "How many retries the budget would have allowed when a call last ended in a failure.",
+    },
+    Metric {
+        name: IN_FLIGHT,
+        kind: "gauge",
+        labels: "target",
+        meaning: "Calls under way, waits included.",
+    },
+    Metric {
+        name: DURATION,
+        kind: "histogram",
+        labels: "target",
+        meaning: "How long calls took, their retries and waits included, in seconds.",
+    },
+    Metric {
+        name: SERVED,
+        kind: "counter",
+        labels: "service, attempt (first, again)",
+        meaning: "Requests that the server layer admitted, and how many of them were retries or hedges.",
+    },
+    Metric {
+        name: SHED,
+        kind: "counter",
+        labels: "service, reason (in-flight, queue-time, processor, deadline), criticality",
+        meaning: "Requests that the server layer refused.",
+    },
+    Metric {
+        name: SERVING,
+        kind: "gauge",
+        labels: "service",
+        meaning: "Requests that the server layer holds.",
+    },
+    Metric {
+        name: POLICY,
+        kind: "gauge",
+        labels: "digest",
+        meaning: "1 for the policy in force, by the digest of its compiled form; 0 for those before.",
+    },
+    Metric {
+        name: POLICY_REFUSED,
+        kind: "counter",
+        labels: "source",
+        meaning: "New policies that were refused because they were unreadable or wrong; the last good one stayed.",
+    },
+];
+
+/// Attempts above this number share a label.
+const NUMBERED: usize = 8;
+
+/// The handles of one target.
+pub(crate) struct Telemetry {
+    success: Counter,
+    failure: Counter,
+    refused: Counter,
+    abandoned: Counter,
+    attempts: [Counter; NUMBERED + 1],
+    successes: [Counter; NUMBERED + 1],
+    refusals: [Counter; Refusal::ALL.len()],
+    breaker: Gauge,
+    guard: Gauge,
+    guard_share: Gauge,
+    budget: Gauge,
+    in_flight: Gauge,
+    duration: Histogram,
+}
+
+impl Telemetry {
+    pub(crate) fn new(target: &str) -> Self {
+        let labels = |extra: Option<(&'static str, String)>| {
+            let mut labels = vec![Label::new("target", target.to_owned())];
+            labels.extend(extra.map(|(key, value)| Label::new(key, value)));
+            labels
+        };
+        let counter = |name: &'static str, key, value: &str| {
+            metrics::counter!(name, labels(Some((key, value.to_owned()))))
+        };
+        let numbered = |name| {
+            std::array::from_fn(|index| {
+                let number = if index < NUMBERED {
+                    (index + 1).to_string()
+                } else {
+                    "more".to_owned()
+                };
+                counter(name, "attempt", &number)
+            })
+        };
+        let telemetry = Self {
+            success: counter(CALLS, "result", "success"),
+            failure: counter(CALLS, "result", "failure"),
+            refused: counter(CALLS, "result", "refused"),
+            abandoned: counter(CALLS, "result", "abandoned"),
+            attempts: numbered(ATTEMPTS),
+            successes: numbered(SUCCESSES),
+            refusals: Refusal::ALL.map(|refusal| counter(REFUSALS, "reason", refusal.as_str())),
+            breaker: metrics::gauge!(BREAKER, labels(None)),
+            guard: metrics::gauge!(GUARD, labels(None)),
+            guard_share: metrics::gauge!(GUARD_SHARE, labels(None)),
+            budget: metrics::gauge!(BUDGET, labels(None)),
+            in_flight: metrics::gauge!(IN_FLIGHT, labels(None)),
+            duration: metrics::histogram!(DURATION, labels(None)),
+        };
+        telemetry.breaker.set(0.0);
+        telemetry.guard.set(0.0);
+        telemetry.guard_share.set(1.0);
+        telemetry
+    }
+
+    #[inline]
+    pub(crate) fn on_start(&self) {
+        self.in_flight.increment(1.0);
+    }
+
+    #[inline]
+    pub(crate) fn on_verdict(&self, verdict: &Verdict, report: &Report, latency: Duration) {
+        self.in_flight.decrement(1.0);
+        self.count_attempts(report.attempts);
+        match verdict {
+            Verdict::Success { number } => {
+                self.success.increment(1);
+                self.successes[place(*number)].increment(1);
+            }
+            Verdict::Failure { refusal, .. } => {
+                self.failure.increment(1);
+                self.refusals[refusal.index()].increment(1);
+            }
+            Verdict::Refused { refusal, .. } => {
+                self.refused.increment(1);
+                self.refusals[refusal.index()].increment(1);
+            }
+        }
+        self.duration.record(latency);
+    }
+
+    pub(crate) fn on_abandon(&self, attempts: u8) {
+        self.in_flight.decrement(1.0);
+        self.abandoned.increment(1);
+        self.count_attempts(attempts);
+    }
+
+    /// How much of the budget is left; told when a call has failed, which is when it matters.
+    pub(crate) fn on_budget(&self, balance: u64) {
+        self.budget.set(balance as f64);
+    }
+
+    pub(crate) fn on_change(&self, target: &str, change: &Change, share: Ratio) {
+        match change {
+            Change::Breaker { from, to } => {
+                self.breaker.set(match to {
+                    breaker::State::Closed => 0.0,
+                    breaker::State::Open => 1.0,
+                    breaker::State::HalfOpen => 2.0,
+                });
+                count_change(BREAKER_CHANGES, target, to.as_str());
+                tracing::info!(target: "retryguard", name = target, from = from.as_str(), to = to.as_str(), "breaker");
+            }
+            Change::Guard(decision) => {
+                self.guard.set(match decision.to {
+                    guard::State::On => 0.0,
+                    guard::State::Off => 1.0,
+                    guard::State::Ramping { .. } => 2.0,
+                });
+                self.guard_share.set(share.as_f64());
+                count_change(GUARD_CHANGES, target, decision.to.as_str());
+                tracing::info!(
+                    target: "retryguard",
+                    name = target,
+                    from = decision.from.as_str(),
+                    to = decision.to.as_str(),
+                    reason = %decision.reason,
+                    "guard"
+                );
+            }
+        }
+    }
+
+    #[inline]
+    fn count_attempts(&self, attempts: u8) {
+        for number in 1..=attempts {
+            self.attempts[place(number)].increment(1);
+        }
+    }
+}
+
+fn place(number: u8) -> usize {
+    usize::from(number).saturating_sub(1).min(NUMBERED)
+}
+
+fn count_change(name: &'static str, target: &str, to: &'static str) {
+    metrics::counter!(name, "target" => target.to_owned(), "to" => to).increment(1);
+}
+
+/// The reference page of all metrics, in Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# Metrics\n\nGenerated from the source; every name is exported through the `metrics` facade.\n\n\
+         | name | kind | labels | what it says |\n| --- | --- | --- | --- |\n",
+    );
+    for metric in METRICS {
+        page += &format!(
+            "| `{}` | {} | {} | {} |\n",
+            metric.name, metric.kind, metric.labels, metric.meaning
+        );
+    }
+    page += "\n## Reasons\n\nThe values of the label `reason`, and what an operator can do.\n\n| reason | next step |\n| --- | --- |\n";
+    for refusal in Refusal::ALL {
+        page += &format!("| `{refusal}` | {} |\n", refusal.next_step());
+    }
+    page
+}

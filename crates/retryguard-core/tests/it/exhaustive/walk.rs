@@ -1,0 +1,487 @@
+//! One world, walked along one path: chooses an event, feeds it to the machines, and checks everything.
+
+use std::sync::Arc;
+
+use retryguard_core::{
+    Call, Instant, Outcome, Target,
+    bulkhead::Ticket,
+    call::{Attempt, Step, Verdict},
+    chance::Lowest,
+    gate,
+    target::{AttemptKind, Settings},
+};
+
+use super::{
+    choices::Choices,
+    ledger::{Ledger, Standing},
+};
+use crate::support::{facts, ms};
+
+/// What is walked.
+pub(super) struct World {
+    /// The policies, each put in force after the one before; the first from the start.
+    pub(super) policies: Vec<Settings>,
+    pub(super) calls: usize,
+    /// What an attempt can come to.
+    pub(super) outcomes: Vec<Outcome>,
+    /// Moments of interest beside the timers of calls, in milliseconds.
+    pub(super) moments: Vec<u64>,
+    /// How many events a path has before it is brought to an end.
+    pub(super) depth: usize,
+    /// Whether every event may also come with a time long past.
+    pub(super) backwards: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Start(usize),
+    Outcome(usize, u8, usize),
+    Timer(usize),
+    Place(usize),
+    Abandon(usize),
+    Tick(Instant),
+    Swap,
+}
+
+/// How much was walked.
+#[derive(Debug, Default)]
+pub(super) struct Walked {
+    pub(super) paths: u64,
+    pub(super) events: u64,
+}
+
+impl World {
+    /// Walks every path.
+    pub(super) fn walk(&self) -> Walked {
+        let policies: Vec<_> = self.policies.iter().cloned().map(Arc::new).collect();
+        let mut choices = Choices::default();
+        let mut walked = Walked::default();
+        loop {
+            let mut path = Path::new(self, &policies);
+            for _ in 0..self.depth {
+                let events = path.enabled();
+                if events.is_empty() {
+                    break;
+                }
+                let event = events[choices.choose(events.len())];
+                path.take(event, &mut choices);
+                walked.events += 1;
+            }
+            if choices.choose(2) == 0 {
+                path.abandon_all();
+            } else {
+                path.run_out();
+            }
+            path.prove_alive();
+            walked.paths += 1;
+            if !choices.next_path() {
+                return walked;
+            }
+        }
+    }
+
+    fn most(&self, of: impl Fn(&Settings) -> u32) -> u32 {
+        self.policies.iter().map(of).max().unwrap_or_default()
+    }
+}
+
+struct Path<'a> {
+    world: &'a World,
+    policies: &'a [Arc<Settings>],
+    in_force: usize,
+    target: Target,
+    calls: Vec<Call>,
+    ledger: Ledger,
+    now: Instant,
+}
+
+impl<'a> Path<'a> {
+    fn new(world: &'a World, policies: &'a [Arc<Settings>]) -> Self {
+        Self {
+            world,
+            policies,
+            in_force: 0,
+            target: Target::new(policies[0].clone(), Instant::ZERO),
+            calls: (0..world.calls)
+                .map(|ticket| Call::new(&facts(ticket as u64)))
+                .collect(),
+            ledger: Ledger::new(world.calls, &policies[0]),
+            now: Instant::ZERO,
+        }
+    }
+
+    fn settings(&self) -> &'a Settings {
+        &self.policies[self.in_force]
+    }
+
+    /// Everything that can happen next. Calls are alike, so they start in the order of their numbers.
+    fn enabled(&self) -> Vec<Event> {
+        let mut events = Vec::with_capacity(16);
+        let standing = |call: usize| self.ledger.accounts[call].standing;
+        if let Some(fresh) = (0..self.calls.len()).find(|call| standing(*call) == Standing::Fresh) {
+            events.push(Event::Start(fresh));
+        }
+        for run in &self.ledger.runs {
+            let outcomes = 0..self.world.outcomes.len();
+            events.extend(outcomes.map(|index| Event::Outcome(run.call, run.attempt.number, index)));
+        }
+        for (index, call) in self.calls.iter().enumerate() {
+            if call.next_timer().is_some_and(|due| due <= self.now) {
+                events.push(Event::Timer(index));
+            }
+            if !matches!(standing(index), Standing::Fresh | Standing::Over) {
+                events.push(Event::Abandon(index));
+            }
+        }
+        events.extend(self.ledger.granted.iter().copied().map(Event::Place));
+        let timers = self.calls.iter().filter_map(Call::next_timer);
+        let moments = self.world.moments.iter().copied().map(Instant::from_millis);
+        events.extend(
+            timers
+                .chain(moments)
+                .filter(|moment| *moment > self.now)
+                .min()
+                .map(Event::Tick),
+        );
+        if !events.is_empty() && self.in_force + 1 < self.policies.len() {
+            events.push(Event::Swap);
+        }
+        events
+    }
+
+    fn take(&mut self, event: Event, choices: &mut Choices) {
+        match event {
+            Event::Tick(moment) => self.now = moment,
+            Event::Swap => self.swap(),
+            Event::Abandon(call) => self.abandon(call),
+            Event::Start(call) => {
+                let time = self.time(choices);
+                let own = self.settings().call.deadline;
+                self.ledger.accounts[call].deadline = own.map_or(Instant::NEVER, |own| self.now.after(own));
+                let step = self.calls[call].start(&mut self.target, time, choices);
+                self.absorb(call, event, step);
+            }
+            Event::Outcome(call, number, index) => {
+                let outcome = self.world.outcomes[index];
+                self.note_hints(&outcome);
+                let time = self.time(choices);
+                let step = self.calls[call].on_outcome(number, &outcome, &mut self.target, time, choices);
+                let healthy = outcome.failure().is_none_or(|failure| !failure.unhealthy);
+                self.ledger
+                    .end_run(call, number, healthy && !is_cancelled(&outcome));
+                self.absorb(call, event, step);
+                self.spurious(call, number, outcome);
+            }
+            Event::Timer(call) => {
+                let time = self.time(choices);
+                let step = self.calls[call].on_timer(&mut self.target, time, choices);
+                self.absorb(call, event, step);
+            }
+            Event::Place(call) => {
+                let time = self.time(choices);
+                let step = self.calls[call].on_place(&mut self.target, time, choices);
+                self.absorb(call, event, step);
+            }
+        }
+        self.poll_grants();
+        self.check();
+    }
+
+    /// A time that has been seen counts for the latest one, so a call may be told any time up to it. The
+    /// target must have seen it, though.
+    fn time(&mut self, choices: &mut Choices) -> Instant {
+        if self.world.backwards && choices.choose(2) == 1 {
+            let _ = self.target.budget_balance(self.now);
+            Instant::ZERO
+        } else {
+            self.now
+        }
+    }
+
+    fn swap(&mut self) {
+        let old = self.settings();
+        self.in_force += 1;
+        self.target
+            .replace(self.policies[self.in_force].clone(), self.now);
+        self.ledger.on_swap(old, self.settings());
+        self.ledger.on_changes(&mut self.target);
+    }
+
+    fn abandon(&mut self, call: usize) {
+        self.calls[call].abandon(&mut self.target);
+        self.ledger.drop_runs(call);
+        self.finish(call);
+    }
+
+    fn finish(&mut self, call: usize) {
+        self.ledger.refund(call, self.settings());
+        self.ledger.leave_queue(call);
+        self.ledger.accounts[call].standing = Standing::Over;
+        assert!(self.calls[call].is_over());
+        assert_eq!(self.calls[call].next_timer(), None);
+    }
+
+    fn note_hints(&mut self, outcome: &Outcome) {
+        let wait = outcome.failure().and_then(|failure| failure.hints.retry_after);
+        if let Some(wait) = wait
+            && self.settings().gate.scope != gate::Scope::Call
+        {
+            self.ledger.gates.push((self.now, self.now.after(wait)));
+        }
+    }
+
+    /// Enters the answer to an event in the books.
+    fn absorb(&mut self, call: usize, event: Event, step: Step) {
+        self.ledger.on_changes(&mut self.target);
+        let before = self.ledger.accounts[call].standing;
+        match step {
+            Step::Send(attempt) => self.sent(call, event, before, attempt),
+            Step::Wait => self.waits(call, event, before),
+            Step::Cancel(number) => {
+                assert!(matches!(event, Event::Timer(_)) && before == Standing::Running);
+                self.ledger.end_run(call, number, false);
+                self.rests(call, true);
+            }
+            Step::Done(verdict) => {
+                if let Verdict::Success { number } = verdict {
+                    let Event::Outcome(_, ended, index) = event else {
+                        panic!("{event:?} is no success")
+                    };
+                    assert_eq!(ended, number);
+                    assert!(self.world.outcomes[index].is_success());
+                    self.ledger.succeed(call, self.settings());
+                }
+                let nothing_sent = self.ledger.accounts[call].sent == 0;
+                assert_eq!(nothing_sent, matches!(verdict, Verdict::Refused { .. }));
+                self.ledger.drop_runs(call);
+                self.finish(call);
+            }
+        }
+    }
+
+    fn waits(&mut self, call: usize, event: Event, before: Standing) {
+        match (event, before) {
+            (Event::Start(_), Standing::Fresh) | (Event::Timer(_), Standing::BackingOff) => self.queues(call),
+            // A hedge that was not allowed.
+            (Event::Timer(_), Standing::Running) => {}
+            (Event::Outcome(_, _, index), Standing::Running) => {
+                let failure = self.world.outcomes[index]
+                    .failure()
+                    .expect("a success ends the call");
+                self.rests(call, failure.kind == retryguard_core::FailureKind::Timeout);
+            }
+            other => panic!("nothing to wait for: {other:?}"),
+        }
+    }
+
+    /// An attempt ended and the call goes on: beside another attempt, or towards a retry.
+    fn rests(&mut self, call: usize, after_timeout: bool) {
+        if self.ledger.runs_of(call).next().is_some() {
+            return;
+        }
+        self.decide(call, after_timeout);
+        // A retry without delay joins the queue at once.
+        if self.target.waiting() > self.ledger.queue.len() {
+            self.queues(call);
+        } else {
+            self.ledger.accounts[call].standing = Standing::BackingOff;
+        }
+    }
+
+    fn queues(&mut self, call: usize) {
+        self.ledger.accounts[call].standing = Standing::Queued;
+        self.ledger.queue.push_back(call);
+    }
+
+    fn decide(&mut self, call: usize, after_timeout: bool) {
+        assert!(
+            self.target.guard_share().parts() > 0,
+            "the guard lets nothing through"
+        );
+        self.ledger.charge(call, after_timeout, self.settings(), self.now);
+    }
+
+    fn sent(&mut self, call: usize, event: Event, before: Standing, attempt: Attempt) {
+        match (attempt.kind, before) {
+            (AttemptKind::First, Standing::Fresh) => {
+                assert!(self.gate_open_since(self.now), "sent through a closed gate");
+            }
+            (AttemptKind::First | AttemptKind::Retry, Standing::Queued) => {
+                assert!(matches!(event, Event::Place(_)) && self.ledger.granted.contains(&call));
+                self.ledger.leave_queue(call);
+            }
+            (AttemptKind::Hedge, Standing::Running) => {
+                assert!(self.gate_open_since(self.now), "hedged through a closed gate");
+                self.decide(call, false);
+            }
+            (AttemptKind::Retry, Standing::BackingOff) => {
+                let decided = self.ledger.accounts[call].decided;
+                assert!(self.gate_open_since(decided), "retried through a closed gate");
+            }
+            // Decided and sent in one: the attempt before has ended now, or its time is up.
+            (AttemptKind::Retry, Standing::Running) => {
+                assert!(self.ledger.runs_of(call).all(|run| run.attempt.ends <= self.now));
+                let timed_out = self.ledger.runs_of(call).count() == 1;
+                self.ledger.drop_runs(call);
+                self.decide(call, timed_out || ended_in_timeout(self.world, event));
+            }
+            other => panic!("sent out of order: {other:?}"),
+        }
+        self.ledger
+            .send(call, attempt, self.settings(), self.target.breaker_state());
+        self.check_times(call, attempt);
+    }
+
+    /// Whether no gate that was closed by `since` is still closed.
+    fn gate_open_since(&self, since: Instant) -> bool {
+        let gates = self.ledger.gates.iter();
+        self.settings().gate.scope == gate::Scope::Call
+            || gates
+                .filter(|gate| gate.0 <= since)
+                .all(|gate| gate.1 <= self.now)
+    }
+
+    fn check_times(&self, call: usize, attempt: Attempt) {
+        let deadline = self.ledger.accounts[call].deadline;
+        assert!(self.now < deadline, "sent at or after the deadline");
+        assert!(attempt.ends <= deadline, "an attempt may outlast the deadline");
+        if deadline != Instant::NEVER {
+            assert!(self.now.after(self.settings().call.least_attempt) <= deadline);
+        }
+        if let Some(timeout) = self.settings().call.attempt_timeout {
+            assert!(attempt.ends <= self.now.after(timeout));
+        }
+    }
+
+    /// What has ended cannot end again, and what is not due or not waited for does nothing.
+    fn spurious(&mut self, call: usize, number: u8, outcome: Outcome) {
+        let (in_flight, waiting) = (self.target.in_flight(), self.target.waiting());
+        let machine = &mut self.calls[call];
+        let timer = machine.next_timer();
+        let late = machine.on_outcome(number, &outcome, &mut self.target, self.now, &mut Lowest);
+        assert_eq!(late, Step::Wait, "a late outcome");
+        if timer.is_none_or(|due| due > self.now) {
+            assert_eq!(
+                machine.on_timer(&mut self.target, self.now, &mut Lowest),
+                Step::Wait
+            );
+        }
+        if self.ledger.accounts[call].standing != Standing::Queued {
+            assert_eq!(
+                machine.on_place(&mut self.target, self.now, &mut Lowest),
+                Step::Wait
+            );
+        }
+        assert_eq!(machine.next_timer(), timer);
+        assert_eq!(
+            (self.target.in_flight(), self.target.waiting()),
+            (in_flight, waiting)
+        );
+    }
+
+    /// First come, first served, and nobody is forgotten.
+    fn poll_grants(&mut self) {
+        while let Some(Ticket(ticket)) = self.target.next_granted() {
+            let first = self.ledger.queue.pop_front().expect("a place for nobody");
+            assert_eq!(first as u64, ticket, "out of turn");
+            self.ledger.granted.push(first);
+        }
+    }
+
+    fn check(&mut self) {
+        let taken = self.ledger.runs.len() + self.ledger.granted.len();
+        assert_eq!(self.target.in_flight() as usize, taken, "places");
+        assert_eq!(self.target.waiting(), self.ledger.queue.len(), "queue");
+        let world = self.world;
+        let retries = world.most(|policy| policy.call.retries.into());
+        let hedges = world.most(|policy| policy.hedge.map_or(0, |hedge| hedge.most.into()));
+        for (call, account) in self.calls.iter().zip(&self.ledger.accounts) {
+            let counted = (call.sent(), call.retries(), call.hedges());
+            assert_eq!(counted, (account.sent, account.retries, account.hedges));
+            assert!(u32::from(account.retries) <= retries, "too many retries");
+            assert!(u32::from(account.hedges) <= hedges, "too many hedges");
+            assert!(
+                u32::from(account.sent) <= 1 + retries + hedges,
+                "too many attempts"
+            );
+            if matches!(account.standing, Standing::Queued | Standing::BackingOff) {
+                assert!(call.next_timer().is_some(), "waits for ever");
+            }
+        }
+        if world.most(|policy| policy.breaker.is_some().into()) == 1 {
+            let probes = world.most(|policy| policy.breaker.map_or(0, |breaker| breaker.probes));
+            let close_after = world.most(|policy| policy.breaker.map_or(0, |breaker| breaker.close_after));
+            self.ledger.check_probes(probes, close_after);
+        }
+        self.ledger
+            .check_budget(self.settings(), &mut self.target, self.now);
+    }
+
+    fn abandon_all(&mut self) {
+        for call in 0..self.calls.len() {
+            self.abandon(call);
+            self.poll_grants();
+            self.check();
+        }
+    }
+
+    /// Nothing answers any more: every call that has begun comes to its end by timers and places alone.
+    fn run_out(&mut self) {
+        let mut unlucky = Choices::default();
+        for _ in 0..100 {
+            let granted = self.ledger.granted.first().copied().map(Event::Place);
+            let due = |call: &Call| call.next_timer().is_some_and(|due| due <= self.now);
+            let timer = || self.calls.iter().position(due).map(Event::Timer);
+            let tick = || {
+                self.calls
+                    .iter()
+                    .filter_map(Call::next_timer)
+                    .min()
+                    .map(Event::Tick)
+            };
+            let Some(event) = granted.or_else(timer).or_else(tick) else {
+                break;
+            };
+            self.take(event, &mut unlucky);
+        }
+        for account in &self.ledger.accounts {
+            let standing = account.standing;
+            assert!(
+                !matches!(standing, Standing::Queued | Standing::BackingOff),
+                "left waiting"
+            );
+            if self.settings().call.deadline.is_some() {
+                assert!(
+                    matches!(standing, Standing::Fresh | Standing::Over),
+                    "{standing:?} after its deadline"
+                );
+            }
+        }
+        self.abandon_all();
+    }
+
+    /// Nothing is held and nothing is wedged: after a while the next call gets through.
+    fn prove_alive(mut self) {
+        assert_eq!((self.target.in_flight(), self.target.waiting()), (0, 0));
+        assert_eq!((self.ledger.runs.len(), self.ledger.granted.len()), (0, 0));
+        let later = self.now.after(ms(1_000_000));
+        let mut next = Call::new(&facts(u64::MAX));
+        let step = next.start(&mut self.target, later, &mut Lowest);
+        assert!(matches!(step, Step::Send(_)), "wedged: {step:?}");
+        next.abandon(&mut self.target);
+    }
+}
+
+fn is_cancelled(outcome: &Outcome) -> bool {
+    outcome
+        .failure()
+        .is_some_and(|failure| failure.kind == retryguard_core::FailureKind::Cancelled)
+}
+
+fn ended_in_timeout(world: &World, event: Event) -> bool {
+    let Event::Outcome(_, _, index) = event else {
+        return false;
+    };
+    let failure = world.outcomes[index].failure();
+    failure.is_some_and(|failure| failure.kind == retryguard_core::FailureKind::Timeout)
+}

@@ -73,12 +73,14 @@ pub(crate) struct Mistakes(Vec<Diagnostic>);
 
 impl Mistakes {
     pub(crate) fn add(&mut self, at: Position, message: impl Into<String>, help: impl Into<String>) {
-        if !self.is_full() {
-            self.0.push(Diagnostic {
-                at,
-                message: message.into(),
-                help: help.into(),
-            });
+        let mistake = Diagnostic {
+            at,
+            message: message.into(),
+            help: help.into(),
+        };
+        // What stands in `defaults` is met again in every service.
+        if !self.is_full() && !self.0.contains(&mistake) {
+            self.0.push(mistake);
         }
     }
 

@@ -11,6 +11,7 @@
 mod classifier;
 mod compile;
 mod diagnostics;
+mod digest;
 mod lint;
 mod policy;
 mod written;

@@ -122,7 +122,10 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn next(&mut self) -> Result<Found<'a>, Stopped> {
-        match self.events.next() {
+        let next = self
+            .events
+            .find(|next| !matches!(next, Ok((Event::Comment(..), _))));
+        match next {
             Some(Ok(found)) => Ok(found),
             Some(Err(error)) => {
                 let at = position(error.marker());

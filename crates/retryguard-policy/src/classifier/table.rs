@@ -37,7 +37,7 @@ impl Reading {
         }
     }
 
-    fn failure(self) -> Failure {
+    pub(crate) fn failure(self) -> Failure {
         Failure {
             kind: self.kind,
             retryable: self.retryable,
@@ -143,8 +143,8 @@ fn status_by_default(status: usize) -> Reading {
         507 => FailureKind::Quota,
         // The server cannot do this at all: not implemented, wrong version, misconfigured, no network login.
         501 | 505 | 506 | 508 | 510 | 511 => FailureKind::Request,
-        400..500 => FailureKind::Request,
-        _ => FailureKind::Fault,
+        500.. => FailureKind::Fault,
+        _ => FailureKind::Request,
     })
 }
 

@@ -1,45 +1,194 @@
-//! Written to compiled.
+//! Written to compiled: `services` over `defaults`, the checks that need more than one key, and the settings
+//! of the machines.
+//!
+//! Where two keys bound each other (a first delay and a largest one), both written the wrong way round is a
+//! mistake; one of them left out gives way to the one that is written.
+
+mod call;
+mod limits;
+mod recovery;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use retryguard_core::{Criticality, breaker, budget, guard, shed, target};
+use retryguard_core::{Criticality, target};
 
 use crate::{
-    classifier::Classifier,
-    diagnostics::Mistakes,
+    diagnostics::{Mistakes, Position},
+    digest,
     policy::{Idempotency, Policy, Service},
-    written::Document,
+    written::{self, At, Switch, Written},
 };
 
-pub(crate) fn policy(_written: &Document, _mistakes: &mut Mistakes) -> Policy {
-    Policy {
-        defaults: Arc::new(Service {
-            name: String::new(),
-            target: Arc::new(target::Settings {
-                breaker: Some(breaker::Settings::default()),
-                budget: Some(budget::Settings::default()),
-                guard: Some(guard::Settings::default()),
-                ..target::Settings::default()
-            }),
-            classifier: Classifier::default(),
-            idempotency: Idempotency {
-                methods: ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]
-                    .map(String::from)
-                    .to_vec(),
-                key_header: "idempotency-key".to_owned(),
-                add_keys: false,
-                retry_non_idempotent: false,
-            },
-            replay_limit: 64 * 1024,
-            criticality: Criticality::Critical,
-            period: None,
-            server: Some(shed::Settings::default()),
-            server_deadline: None,
-            calls: Vec::new(),
-        }),
-        services: BTreeMap::new(),
-        gateway_retries: false,
-        remote_period: Duration::from_secs(60),
+/// How often a remote policy is looked for, unless the file says otherwise.
+const REMOTE_PERIOD: Duration = Duration::from_secs(60);
+
+/// Bytes of a body that are kept, unless the file says otherwise.
+const REPLAY_LIMIT: usize = 64 * 1024;
+
+/// The methods that RFC 9110 calls idempotent.
+const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
+
+/// Compiles a file. Always gives a policy; it is a good one only if `mistakes` stays empty.
+pub(crate) fn policy(written: &written::Document, mistakes: &mut Mistakes) -> Policy {
+    let nothing = written::Service::default();
+    let defaults = value(&written.defaults).unwrap_or(&nothing);
+    let listed = value(&written.services).map_or(&[][..], |services| &services.0);
+    let compiled = listed.iter().map(|(name, own)| {
+        let effective = effective(&own.value, defaults);
+        let service = service(name, &own.value, &effective, mistakes);
+        (name.clone(), Arc::new(service))
+    });
+    let services: BTreeMap<_, _> = compiled.collect();
+    let mut policy = Policy {
+        defaults: Arc::new(service("", defaults, defaults, mistakes)),
+        services,
+        gateway_retries: copied(&written.gateway_retries).unwrap_or(false),
+        remote_period: copied(&written.remote_period).unwrap_or(REMOTE_PERIOD),
         digest: String::new(),
+    };
+    policy.digest = digest::of(&policy);
+    policy
+}
+
+/// What a service says over what the defaults say.
+pub(crate) fn effective(own: &written::Service, defaults: &written::Service) -> written::Service {
+    let mut effective = own.over(defaults);
+    // Two keys for one thing: the one that stands nearer wins.
+    if own.jitter.is_some() {
+        effective.jitter_factor.clone_from(&own.jitter_factor);
+    } else if own.jitter_factor.is_some() {
+        effective.jitter = None;
+    }
+    effective
+}
+
+/// Compiles one service. `own` is what it writes itself: a key that means nothing beside the others is a
+/// mistake there, and only there.
+fn service(name: &str, own: &written::Service, all: &written::Service, mistakes: &mut Mistakes) -> Service {
+    let classifier = call::classifier(all, mistakes);
+    let server = all.server.as_ref().and_then(|server| server.value.on());
+    Service {
+        name: name.to_owned(),
+        target: Arc::new(target::Settings {
+            call: call::settings(own, all, &classifier, mistakes),
+            gate: limits::gate(value(&all.gate)),
+            breaker: part(&own.breaker, &all.breaker, true, mistakes, recovery::breaker),
+            budget: part(&own.budget, &all.budget, true, mistakes, limits::budget),
+            throttle: part(&own.throttle, &all.throttle, false, mistakes, limits::throttle),
+            bulkhead: part(&own.bulkhead, &all.bulkhead, false, mistakes, limits::bulkhead),
+            hedge: part(&own.hedge, &all.hedge, false, mistakes, limits::hedge),
+            guard: part(&own.guard, &all.guard, true, mistakes, recovery::guard),
+            features_off: features_off(all),
+        }),
+        classifier,
+        idempotency: idempotency(all),
+        replay_limit: copied(&all.replay_limit).map_or(REPLAY_LIMIT, |size| size.0),
+        criticality: copied(&all.criticality).unwrap_or(Criticality::Critical),
+        period: all.period.as_ref().and_then(|period| period.value.0),
+        server: part(&own.server, &all.server, true, mistakes, recovery::server),
+        server_deadline: server
+            .and_then(|server| server.deadline.as_ref())
+            .and_then(|deadline| deadline.value.0),
+        calls: names(all.calls.as_ref()),
+    }
+}
+
+/// Compiles a part that can be switched off. `by_default` says what leaving it out means.
+fn part<S: Clone + Default, T>(
+    own: &Option<At<Switch<S>>>,
+    all: &Option<At<Switch<S>>>,
+    by_default: bool,
+    mistakes: &mut Mistakes,
+    compile: impl Fn(&S, &S, &mut Mistakes) -> T,
+) -> Option<T> {
+    let nothing = S::default();
+    let own = value(own).and_then(Switch::on).unwrap_or(&nothing);
+    match value(all) {
+        None => by_default.then(|| compile(&nothing, &nothing, mistakes)),
+        Some(Switch::Off) => None,
+        Some(Switch::On(all)) => Some(compile(own, all, mistakes)),
+    }
+}
+
+fn idempotency(all: &written::Service) -> Idempotency {
+    let written = value(&all.idempotency);
+    let methods = written.and_then(|written| written.methods.as_ref());
+    Idempotency {
+        methods: methods.map_or_else(
+            || IDEMPOTENT.map(String::from).to_vec(),
+            |methods| names(Some(methods)),
+        ),
+        key_header: written
+            .and_then(|written| written.key_header.as_ref())
+            .map_or_else(|| "idempotency-key".to_owned(), |header| header.value.0.clone()),
+        add_keys: written
+            .and_then(|written| copied(&written.add_keys))
+            .unwrap_or(false),
+        retry_non_idempotent: copied(&all.retry_non_idempotent).unwrap_or(false),
+    }
+}
+
+/// Sorted, as whoever looks a feature up expects.
+fn features_off(all: &written::Service) -> Vec<Box<str>> {
+    let mut features: Vec<Box<str>> = names(all.features_off.as_ref())
+        .into_iter()
+        .map(String::into_boxed_str)
+        .collect();
+    features.sort_unstable();
+    features.dedup();
+    features
+}
+
+fn names(list: Option<&At<written::List<written::Text>>>) -> Vec<String> {
+    let texts = list.map(|list| list.value.values()).unwrap_or_default();
+    texts.into_iter().map(|text| text.0).collect()
+}
+
+/// The value of a key, if it is written.
+pub(crate) fn value<T>(key: &Option<At<T>>) -> Option<&T> {
+    key.as_ref().map(|key| &key.value)
+}
+
+/// The value of a key, if it is written.
+pub(crate) fn copied<T: Copy>(key: &Option<At<T>>) -> Option<T> {
+    key.as_ref().map(|key| key.value)
+}
+
+fn place<T>(key: &Option<At<T>>) -> Option<Position> {
+    key.as_ref().map(|key| key.at)
+}
+
+/// Adds a mistake for every key that is written and means nothing beside `beside`.
+fn means_nothing(keys: &[(&str, Option<Position>)], beside: &str, mistakes: &mut Mistakes) {
+    for (key, at) in keys {
+        if let Some(at) = at {
+            let message = format!("`{key}` means nothing with `{beside}`");
+            mistakes.add(*at, message, format!("remove it, or change `{beside}`"));
+        }
+    }
+}
+
+/// Two keys of which the first may not exceed the second. Both written the wrong way round is a mistake; one
+/// that is not written gives way.
+fn ordered<T: Copy + Ord>(
+    (low_key, low): (&str, &Option<At<T>>),
+    (high_key, high): (&str, &Option<At<T>>),
+    (low_default, high_default): (T, T),
+    mistakes: &mut Mistakes,
+) -> (T, T) {
+    match (low, high) {
+        (Some(low), Some(high)) => {
+            if low.value > high.value {
+                mistakes.add(
+                    low.at.max(high.at),
+                    format!("`{low_key}` is above `{high_key}`"),
+                    format!("lower `{low_key}` or raise `{high_key}`"),
+                );
+            }
+            (low.value, high.value)
+        }
+        (Some(low), None) => (low.value, high_default.max(low.value)),
+        (None, Some(high)) => (low_default.min(high.value), high.value),
+        (None, None) => (low_default, high_default),
     }
 }

@@ -1,0 +1,248 @@
+//! The parts that notice trouble and its end: breaker, guard and the server's shedding.
+
+use std::time::Duration;
+
+use retryguard_core::{Ratio, breaker, guard, shed, time::nanos};
+
+use super::{copied, means_nothing, ordered, place, value};
+use crate::{
+    diagnostics::Mistakes,
+    written::{self, At, GuardMode, Level, Trip},
+};
+
+/// The most samples that the guard can pool.
+const MOST_SAMPLES: u32 = 16;
+
+pub(super) fn breaker(
+    own: &written::Breaker,
+    all: &written::Breaker,
+    mistakes: &mut Mistakes,
+) -> breaker::Settings {
+    let default = breaker::Settings::default();
+    let (open_for, open_for_at_most) = ordered(
+        ("openFor", &all.open_for),
+        ("openForAtMost", &all.open_for_at_most),
+        (default.open_for, default.open_for_at_most),
+        mistakes,
+    );
+    breaker::Settings {
+        trip: trip(own, all, mistakes),
+        open_for,
+        open_for_at_most,
+        probes: copied(&all.probes).unwrap_or(default.probes),
+        close_after: copied(&all.close_after).unwrap_or(default.close_after),
+    }
+}
+
+fn trip(own: &written::Breaker, all: &written::Breaker, mistakes: &mut Mistakes) -> breaker::Trip {
+    let failures = ("failures", place(&own.failures));
+    let window_key = ("window", place(&own.window));
+    let rate = [
+        ("ratio", place(&own.ratio)),
+        ("minimumCalls", place(&own.minimum_calls)),
+    ];
+    let count = copied(&all.failures).unwrap_or(5);
+    let window = copied(&all.window).unwrap_or(Duration::from_secs(10));
+    match copied(&all.trip).unwrap_or(Trip::Rate) {
+        Trip::Rate => {
+            means_nothing(&[failures], "trip: rate", mistakes);
+            breaker::Trip::Rate {
+                ratio: copied(&all.ratio).map_or(Ratio::percent(50), |share| share.0),
+                minimum_calls: copied(&all.minimum_calls).unwrap_or(20),
+                window,
+            }
+        }
+        Trip::Count => {
+            means_nothing(&rate, "trip: count", mistakes);
+            breaker::Trip::Count {
+                failures: count,
+                window,
+            }
+        }
+        Trip::Consecutive => {
+            means_nothing(&rate, "trip: consecutive", mistakes);
+            means_nothing(&[window_key], "trip: consecutive", mistakes);
+            breaker::Trip::Consecutive(count)
+        }
+    }
+}
+
+pub(super) fn guard(own: &written::Guard, all: &written::Guard, mistakes: &mut Mistakes) -> guard::Settings {
+    let default = guard::Settings::default();
+    let signal = copied(&all.signal).unwrap_or(default.signal);
+    let mode = match copied(&all.mode).unwrap_or(GuardMode::Hysteresis) {
+        GuardMode::Algorithm1 => algorithm1(own, all, signal, mistakes),
+        GuardMode::Hysteresis => hysteresis(own, all, signal, mistakes),
+    };
+    guard::Settings {
+        signal,
+        mode,
+        interval: copied(&all.interval).unwrap_or(default.interval),
+    }
+}
+
+fn algorithm1(
+    own: &written::Guard,
+    all: &written::Guard,
+    signal: guard::Signal,
+    mistakes: &mut Mistakes,
+) -> guard::Mode {
+    let others = [
+        ("offAbove", place(&own.off_above)),
+        ("onBelow", place(&own.on_below)),
+        ("minimumCalls", place(&own.minimum_calls)),
+        ("coolDown", place(&own.cool_down)),
+        ("coolDownAtMost", place(&own.cool_down_at_most)),
+        ("rampSteps", place(&own.ramp_steps)),
+        ("stepFor", place(&own.step_for)),
+        ("quietAfter", place(&own.quiet_after)),
+    ];
+    means_nothing(&others, "mode: algorithm1", mistakes);
+    guard::Mode::Algorithm1 {
+        threshold: threshold("threshold", &all.threshold, all, signal, mistakes)
+            .unwrap_or(Ratio::percent(20)),
+        samples: copied(&all.samples).unwrap_or(5),
+    }
+}
+
+fn hysteresis(
+    own: &written::Guard,
+    all: &written::Guard,
+    signal: guard::Signal,
+    mistakes: &mut Mistakes,
+) -> guard::Mode {
+    let default = guard::Hysteresis::default();
+    means_nothing(
+        &[("threshold", place(&own.threshold))],
+        "mode: hysteresis",
+        mistakes,
+    );
+    let samples = copied(&all.samples).unwrap_or(u32::from(default.samples));
+    if let Some(written) = all
+        .samples
+        .as_ref()
+        .filter(|written| written.value > MOST_SAMPLES)
+    {
+        mistakes.add(
+            written.at,
+            "`samples` is more than the pool of `mode: hysteresis` holds",
+            format!("write at most {MOST_SAMPLES}, and a longer `interval`"),
+        );
+    }
+    let (off_above, on_below) = thresholds(all, signal, mistakes);
+    let (cool_down, cool_down_at_most) = ordered(
+        ("coolDown", &all.cool_down),
+        ("coolDownAtMost", &all.cool_down_at_most),
+        (default.cool_down, default.cool_down_at_most),
+        mistakes,
+    );
+    let small = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
+    guard::Mode::Hysteresis(guard::Hysteresis {
+        off_above,
+        on_below,
+        samples: small(samples),
+        minimum_calls: copied(&all.minimum_calls).unwrap_or(default.minimum_calls),
+        cool_down,
+        cool_down_at_most,
+        ramp_steps: copied(&all.ramp_steps).map_or(default.ramp_steps, small),
+        step_for: copied(&all.step_for).unwrap_or(default.step_for),
+        quiet_after: copied(&all.quiet_after).unwrap_or(default.quiet_after),
+    })
+}
+
+/// The two thresholds. A lower one that is not written is half of the upper one.
+fn thresholds(all: &written::Guard, signal: guard::Signal, mistakes: &mut Mistakes) -> (Ratio, Ratio) {
+    let default = guard::Hysteresis::default();
+    let off = threshold("offAbove", &all.off_above, all, signal, mistakes).unwrap_or(default.off_above);
+    let half = Ratio::from_parts(off.parts() / 2);
+    let Some(written) = &all.on_below else {
+        return (off, half);
+    };
+    let on = threshold("onBelow", &all.on_below, all, signal, mistakes).unwrap_or(half);
+    if on > off {
+        mistakes.add(
+            written.at,
+            "`onBelow` is above `offAbove`: retries would go off and come back at once",
+            "write less than `offAbove`; half of it works well",
+        );
+    }
+    (off, on)
+}
+
+/// A threshold in the unit of its signal: seconds for the delay, a share for the others.
+fn threshold(
+    key: &str,
+    written: &Option<At<Level>>,
+    all: &written::Guard,
+    signal: guard::Signal,
+    mistakes: &mut Mistakes,
+) -> Option<Ratio> {
+    let wants_span = signal == guard::Signal::Delay;
+    match (written, wants_span) {
+        (
+            Some(At {
+                value: Level::Share(share),
+                ..
+            }),
+            false,
+        ) => Some(*share),
+        (
+            Some(At {
+                value: Level::Span(span),
+                ..
+            }),
+            true,
+        ) => Some(Ratio::from_parts(nanos(*span))),
+        (Some(At { at, .. }), true) => {
+            let message = format!("`{key}` is a share, and `signal: delay` is compared with a duration");
+            mistakes.add(*at, message, "write a duration, such as 500ms");
+            None
+        }
+        (Some(At { at, .. }), false) => {
+            let message = format!("`{key}` is a duration, and only `signal: delay` is compared with one");
+            mistakes.add(*at, message, "write a share, such as 20%");
+            None
+        }
+        (None, true) => {
+            if let Some(signal) = &all.signal {
+                let message = format!("`signal: delay` needs `{key}`");
+                mistakes.add(
+                    signal.at,
+                    message,
+                    "write the delay that means overload for this target, such as 500ms",
+                );
+            }
+            None
+        }
+        (None, false) => None,
+    }
+}
+
+pub(super) fn server(
+    _own: &written::Server,
+    all: &written::Server,
+    mistakes: &mut Mistakes,
+) -> shed::Settings {
+    let default = shed::Settings::default();
+    let in_flight = copied(&all.in_flight).unwrap_or(default.in_flight);
+    let working = value(&all.working).map_or(default.working, |working| working.0);
+    if let (Some(at), Some(count)) = (place(&all.working), working)
+        && count > in_flight
+    {
+        mistakes.add(
+            at,
+            "`working` is above `inFlight`, so the bound could never be reached",
+            format!("write at most {in_flight}, or raise `inFlight`"),
+        );
+    }
+    shed::Settings {
+        in_flight,
+        working,
+        queue_time: copied(&all.queue_time).unwrap_or(default.queue_time),
+        queue_interval: copied(&all.queue_interval).unwrap_or(default.queue_interval),
+        processor: value(&all.processor)
+            .map_or(default.processor, |share| share.0.as_ref().map(|share| share.0)),
+        retry_after: copied(&all.retry_after).unwrap_or(default.retry_after),
+        spread: copied(&all.spread).map_or(default.spread, |share| share.0),
+    }
+}

@@ -1,0 +1,293 @@
+//! The sections of a service: one for each part of the composition.
+
+use std::time::Duration;
+
+use retryguard_core::{Ratio, gate::Scope, guard::Signal};
+
+use super::{
+    Factor, Level, List, OrOff, Share, Text, TextRule, Word,
+    section::{limits, section},
+    value::{word_is_written, words},
+};
+
+const TICK: Duration = Duration::from_nanos(1);
+const MILLI: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+const MANY: u32 = 1_000_000;
+
+words! {
+    /// How a budget is kept.
+    BudgetForm { "ratio" Ratio, "adaptive" Adaptive, "quota" Quota }
+}
+
+section! {
+    /// The share of attempts that may be retries or hedges. It bounds what a failing target is sent in
+    /// addition, whatever each single call would like to do.
+    Budget in "`budget`" {
+        /// `ratio` is a fixed share of the first attempts of an interval; `adaptive` lets the share follow the
+        /// success rate; `quota` is the token bucket of the AWS SDKs, which only successes refill.
+        "form" form: BudgetForm => "ratio", "the only form whose bound can be said in one sentence, and the one \
+            that Envoy, Istio and Finagle share";
+        /// Retries and hedges per first attempt (`ratio`).
+        "percent" percent: Share where Ratio::ZERO..=Ratio::percent(1000) => "20%", "the extra load of an outage \
+            stays at a fifth, which a service provisioned with the usual head-room survives; random faults of up to \
+            a fifth of all calls are still all retried. The value of Envoy, Istio and Finagle; Google's rule of 10% \
+            is stricter";
+        /// The interval over which first attempts, retries and hedges are counted.
+        "interval" interval: Duration where Duration::from_millis(100)..=HOUR => "10s", "long enough that a service \
+            with one call a second can retry at all, short enough that the calm before an outage does not pay \
+            for the storm";
+        /// What may be spent beyond the share, so that a client with few calls can retry at all.
+        "minRetryRate" min_retry_rate: RetryRate => "", "see its keys";
+        /// The share while nothing succeeds (`adaptive`).
+        "minPercent" min_percent: Share where Ratio::ZERO..=Ratio::percent(1000) => "10%", "the least at which \
+            recovery is still noticed";
+        /// The share while everything succeeds (`adaptive`).
+        "maxPercent" max_percent: Share where Ratio::ZERO..=Ratio::percent(1000) => "30%", "while nearly everything \
+            succeeds, few retries are asked for, so a generous share costs little";
+        /// Tokens at the start and at most (`quota`).
+        "capacity" capacity: u32 where 1..=MANY => "500", "the AWS SDKs' value";
+        /// What a retry takes (`quota`).
+        "retryCost" retry_cost: u32 where 1..=MANY => "5", "the AWS SDKs' value";
+        /// What a retry after a timeout takes (`quota`).
+        "timeoutCost" timeout_cost: u32 where 1..=MANY => "10", "the AWS SDKs' value: a timeout has cost the target \
+            most";
+        /// What a success without a retry gives back (`quota`).
+        "successGain" success_gain: u32 where 0..=MANY => "1", "the AWS SDKs' value";
+    }
+}
+
+section! {
+    /// A minimum rate of retries. It accrues: a bucket that starts full is a burst at the worst moment, when
+    /// a fleet has just been started against a failing target.
+    RetryRate in "`minRetryRate`" {
+        /// How many retries in the interval, and how many can be saved up. 0 for none.
+        "count" count: u32 where 0..=MANY => "1", "one retry in ten seconds lets a nearly idle client mend a random \
+            fault, and a thousand such clients together send 100 a second at most";
+        /// The interval.
+        "interval" interval: Duration where Duration::from_millis(100)..=HOUR => "10s", "see `count`";
+    }
+}
+
+words! {
+    /// What opens a breaker.
+    Trip { "rate" Rate, "count" Count, "consecutive" Consecutive }
+}
+
+section! {
+    /// The circuit breaker: calls to a target that is known to be down fail at once.
+    Breaker in "`breaker`" {
+        /// What opens it: a share of failures (`rate`), a number of failures in the window (`count`), or in a row
+        /// (`consecutive`).
+        "trip" trip: Trip => "rate", "a count opens on volume alone, so that a busy target with few errors loses \
+            all of its traffic; a run in a row can come from one call's retries";
+        /// The share of failures that opens it (`rate`).
+        "ratio" ratio: Share where Ratio::percent(1)..=Ratio::ONE => "50%", "at half, more calls would fail than \
+            succeed: below that, an open breaker refuses more good calls than bad ones";
+        /// The calls that must have ended in the window before a share means anything (`rate`).
+        "minimumCalls" minimum_calls: u32 where 1..=MANY => "20", "with fewer, a handful of unlucky calls looks like \
+            an outage; it also lies well above the attempts of any one call";
+        /// The failures that open it (`count`, `consecutive`).
+        "failures" failures: u32 where 1..=MANY => "5", "the value that both `count` and `consecutive` breakers in the \
+            field most often carry";
+        /// The window in which calls and failures are counted (`rate`, `count`).
+        "window" window: Duration where Duration::from_millis(100)..=HOUR => "10s", "the budget's interval, so that \
+            both look at the same stretch of time";
+        /// How long it stays open the first time.
+        "openFor" open_for: Duration where MILLI..=HOUR => "5s", "a restart takes about that long; a shorter pause \
+            probes a target that cannot have changed";
+        /// Each failed probe doubles the time, up to this.
+        "openForAtMost" open_for_at_most: Duration where MILLI..=HOUR => "1m", "a target that is back is noticed within \
+            a minute";
+        /// How many probes may be under way at once while it is half-open.
+        "probes" probes: u32 where 1..=1000 => "1", "a target that has just come back gets one call and not all that \
+            have queued up";
+        /// How many probes must succeed before it closes.
+        "closeAfter" close_after: u32 where 1..=1000 => "2", "one success may be luck";
+    }
+}
+
+section! {
+    /// Adaptive client throttling: a client that is mostly rejected stops asking. Off by default: it refuses first
+    /// attempts by chance, and budget, guard and breaker already bound what retries add.
+    Throttle in "`throttle`" {
+        /// Requests per accepted one before some are rejected locally.
+        "requestsPerAccept" requests_per_accept: Factor where Ratio::ONE..=Ratio::percent(10_000) => "2", "Google's \
+            value: the target sees twice what it accepts, enough to notice that load is there";
+        /// The window over which both are counted.
+        "window" window: Duration where Duration::from_secs(1)..=HOUR => "2m", "Google's value";
+    }
+}
+
+words! {
+    /// How a concurrency limit is chosen.
+    LimitForm { "fixed" Fixed, "gradient" Gradient }
+}
+
+section! {
+    /// How many attempts may be under way to the target. Off by default: the right number depends on the target,
+    /// and a wrong one refuses healthy traffic.
+    Bulkhead in "`bulkhead`" {
+        /// `fixed`, or `gradient`: a limit that follows the target's latency.
+        "form" form: LimitForm => "fixed", "a limit that does not move can be reasoned about";
+        /// The limit (`fixed`).
+        "limit" limit: u32 where 1..=MANY => "100", "at 50 ms an answer that is 2000 calls a second, more than most \
+            processes make";
+        /// The limit at the start (`gradient`).
+        "initial" initial: u32 where 1..=MANY => "20", "low enough for a cold target, and it grows within seconds";
+        /// Never below this (`gradient`).
+        "least" least: u32 where 1..=MANY => "1", "one attempt is needed to learn that the target is back";
+        /// Never above this (`gradient`).
+        "most" most: u32 where 1..=MANY => "1000", "a bound, not an aim";
+        /// How much slower than usual answers may be before the limit shrinks (`gradient`).
+        "tolerance" tolerance: Factor where Ratio::ONE..=Ratio::percent(1000) => "1.5", "half as slow again is beyond \
+            the everyday noise of a healthy target";
+        /// How long an attempt may wait for a place. 0 for not at all.
+        "wait" wait: Duration where Duration::ZERO..=HOUR => "0", "a queue turns overload into latency; ask for one \
+            where bursts are short";
+        /// How many may wait at once.
+        "waiting" waiting: u32 where 0..=MANY => "0", "see `wait`; a queue without a bound has no end";
+    }
+}
+
+section! {
+    /// Extra attempts against a slow tail, paid from the same budget as retries; the losers are cancelled. Off by
+    /// default: a hedge is load that no failure has asked for.
+    Hedge in "`hedge`" {
+        /// How long the attempt before may take: a duration, or the share of attempts that are answered in time.
+        "after" after: Level where (Ratio::percent(50)..=Ratio::from_parts(999_000_000), MILLI..=HOUR) => "95%", "only \
+            the slowest twentieth is hedged, so hedges add at most 5% of load";
+        /// With a share: never sooner than this, and this until enough answers are known.
+        "atLeast" at_least: Duration where MILLI..=HOUR => "50ms", "a floor that keeps a fast target from being \
+            hedged over noise";
+        /// Hedges of one call.
+        "most" most: u32 where 1..=3 => "1", "a second hedge wins little and costs as much as the first";
+    }
+}
+
+words! {
+    /// How the guard decides.
+    GuardMode { "hysteresis" Hysteresis, "algorithm1" Algorithm1 }
+}
+
+impl Word for Signal {
+    const ALL: &'static [(&'static str, Self)] = &[
+        (Self::Rejections.as_str(), Self::Rejections),
+        (Self::RetriesPerCall.as_str(), Self::RetriesPerCall),
+        (Self::Delay.as_str(), Self::Delay),
+    ];
+}
+word_is_written!(Signal);
+
+section! {
+    /// Switches a target's retries off while they are counter-productive, and brings them back by a ramp.
+    Guard in "`guard`" {
+        /// `hysteresis`, or `algorithm1`: the published algorithm to the letter, kept for comparison.
+        "mode" mode: GuardMode => "hysteresis", "one threshold and a run of consecutive samples flap under a signal \
+            that swings, and judge a light load by a handful of calls";
+        /// What is watched: the share of first attempts rejected for load, the retries per call, or the delay.
+        "signal" signal: Signal => "rejections", "it goes on speaking while retries are off, and random faults do \
+            not move it";
+        /// How much time one sample covers.
+        "interval" interval: Duration where Duration::from_millis(10)..=HOUR => "1s", "five samples make the reaction \
+            about five seconds, which the published results need";
+        /// Retries go off above this: a share, or a duration for `signal: delay` (`hysteresis`).
+        "offAbove" off_above: Level where (Ratio::ZERO..=Ratio::percent(1000), TICK..=HOUR) => "20%", "the published \
+            threshold";
+        /// They begin to come back below this (`hysteresis`).
+        "onBelow" on_below: Level where (Ratio::ZERO..=Ratio::percent(1000), TICK..=HOUR) => "10%", "the gap to \
+            `offAbove` is what stops flapping; half of it was found to be enough";
+        /// How many samples are pooled into one reading (`hysteresis`), or must agree in a row (`algorithm1`).
+        "samples" samples: u32 where 1..=3600 => "5", "see `interval`";
+        /// The calls that the pool must hold before it means anything (`hysteresis`).
+        "minimumCalls" minimum_calls: u32 where 1..=MANY => "20", "with fewer, one unlucky call is five percent";
+        /// How long retries stay off at the least (`hysteresis`).
+        "coolDown" cool_down: Duration where Duration::ZERO..=HOUR => "5s", "one full pool of samples without retries \
+            must be seen before their absence can be judged";
+        /// Each relapse from the ramp doubles the cool-down, up to this (`hysteresis`).
+        "coolDownAtMost" cool_down_at_most: Duration where Duration::ZERO..=HOUR => "1m", "a target that is well again \
+            gets its retries back within a minute";
+        /// Steps of the ramp, each letting through twice the share of the one before; 0 for none (`hysteresis`).
+        "rampSteps" ramp_steps: u32 where 0..=10 => "3", "an eighth, a quarter, a half: retries that come back all at \
+            once bring the overload back";
+        /// How long each step lasts at the least (`hysteresis`).
+        "stepFor" step_for: Duration where Duration::ZERO..=HOUR => "3s", "the time that a pool needs to show a step's \
+            effect";
+        /// A target with too few calls to tell is taken for well after this (`hysteresis`).
+        "quietAfter" quiet_after: Duration where MILLI..=HOUR => "30s", "so few calls cannot be what overloads it";
+        /// The one threshold of `algorithm1`.
+        "threshold" threshold: Level where (Ratio::ZERO..=Ratio::percent(1000), TICK..=HOUR) => "20%", "the published \
+            value";
+    }
+}
+
+impl Word for Scope {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("target", Self::Target),
+        ("retries", Self::Retries),
+        ("call", Self::Call),
+    ];
+}
+word_is_written!(Scope);
+
+section! {
+    /// How a target's Retry-After and its do-not-retry mark are obeyed.
+    Gate in "`gate`" {
+        /// Whom a Retry-After holds back: every call to the target of the same or a lower criticality, retries
+        /// only, or only the call that met it.
+        "scope" scope: Scope => "target", "a target that asks one call to wait means all of them; otherwise the \
+            next call walks into the same wall";
+        /// The longest Retry-After that is believed.
+        "atMost" at_most: Duration where Duration::ZERO..=HOUR => "30s", "a target that answers with a day must not \
+            take its clients out of service for one";
+        /// How far the calls that were held back are spread afterwards, as a share of the wait.
+        "spread" spread: Share where Ratio::ZERO..=Ratio::percent(1000) => "50%", "all that were held back together \
+            must not come back together";
+        /// How long a mark without a Retry-After holds retries back.
+        "noRetryFor" no_retry_for: Duration where Duration::ZERO..=HOUR => "1s", "one sample of the guard: after that \
+            it knows better";
+    }
+}
+
+section! {
+    /// Which requests may be sent twice.
+    Idempotency in "`idempotency`" {
+        /// HTTP methods that are idempotent by nature.
+        "methods" methods: List<Text> where TextRule::Method => "[GET, HEAD, OPTIONS, TRACE, PUT, DELETE]", "RFC 9110's \
+            list, and nothing beyond it";
+        /// The header that carries an idempotency key; a request that has it may be sent twice.
+        "keyHeader" key_header: Text where TextRule::Header => "idempotency-key", "the name of the IETF draft and of \
+            the payment interfaces that made it common";
+        /// Whether the client layer gives a key to requests that need one and have none.
+        "addKeys" add_keys: bool => "false", "a key helps only where the server honours it, which the client cannot \
+            see";
+    }
+}
+
+section! {
+    /// What the service itself does under load, as a server.
+    Server in "`server`" {
+        /// Requests that are worked on or wait, all together. Critical-plus may use a tenth more.
+        "inFlight" in_flight: u32 where 1..=MANY => "200", "at 50 ms a request that is 4000 a second, more than one \
+            process usually serves; beyond it more requests only wait longer";
+        /// Requests that are worked on at once while the others wait.
+        "working" working: OrOff<u32> where 1..=MANY => "off", "a server that runs on an executor has a queue already";
+        /// The queue is too long when even the luckiest request of an interval waited longer than this.
+        "queueTime" queue_time: Duration where Duration::ZERO..=HOUR => "20ms", "CoDel's idea at the scale of requests: \
+            a standing queue, not a burst, is the sign of overload";
+        /// That interval.
+        "queueInterval" queue_interval: Duration where MILLI..=HOUR => "100ms", "CoDel's value";
+        /// The processor is too busy above this share.
+        "processor" processor: OrOff<Share> where Ratio::percent(1)..=Ratio::ONE => "off", "in a container the figure \
+            is easily that of the host";
+        /// What a refused client is told to wait.
+        "retryAfter" retry_after: Duration where Duration::ZERO..=HOUR => "1s", "long enough to matter, short enough \
+            that a person may still be waiting";
+        /// How far these waits are spread, as a share of them.
+        "spread" spread: Share where Ratio::ZERO..=Ratio::percent(1000) => "100%", "refused clients come back over a \
+            whole second and not at once";
+        /// How long a request is worked on that carries no deadline of its own.
+        "deadline" deadline: OrOff<Duration> where MILLI..=Duration::from_secs(86_400) => "off", "streams and long polls \
+            have no deadline by intent";
+    }
+}

@@ -1,0 +1,82 @@
+//! The safe defaults.
+
+use std::time::Duration;
+
+use retryguard_core::{
+    Criticality, Ratio,
+    backoff::Jitter,
+    breaker::Trip,
+    budget::{self, Reserve},
+    guard::Mode,
+};
+use retryguard_policy::Policy;
+
+#[test]
+fn an_empty_file_is_the_safe_policy() {
+    let safe = Policy::default();
+    for text in ["", "# nothing\n", "{}", "defaults:\nservices:\n"] {
+        assert_eq!(Policy::parse(text).unwrap().digest(), safe.digest(), "{text:?}");
+    }
+    let service = safe.service("any");
+    let target = &service.target;
+    assert_eq!(target.call.retries, 2);
+    assert_eq!(target.call.backoff.jitter, Jitter::Full);
+    assert_eq!(
+        target.budget,
+        Some(budget::Settings::Ratio {
+            ratio: Ratio::percent(20),
+            window: Duration::from_secs(10),
+            reserve: Reserve {
+                per_second: Ratio::percent(10),
+                most: 1
+            },
+        })
+    );
+    let guard = target.guard.expect("the guard is on");
+    assert!(matches!(guard.mode, Mode::Hysteresis(_)));
+    let breaker = target.breaker.expect("the breaker is on");
+    assert!(matches!(breaker.trip, Trip::Rate { .. }));
+    assert!(!target.call.retry_retried);
+    assert!(target.throttle.is_none() && target.bulkhead.is_none() && target.hedge.is_none());
+    assert_eq!(service.criticality, Criticality::Critical);
+    assert_eq!(service.replay_limit, 64 * 1024);
+    assert_eq!(safe.remote_period(), Duration::from_secs(60));
+    assert!(!safe.gateway_retries());
+}
+
+/// A payment made twice is worse than one that failed.
+#[test]
+fn only_idempotent_methods_are_sent_twice() {
+    let idempotency = Policy::default().service("any").idempotency.clone();
+    for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"] {
+        assert!(idempotency.covers(method), "{method}");
+    }
+    for method in ["POST", "PATCH", "get", ""] {
+        assert!(!idempotency.covers(method), "{method}");
+    }
+    assert_eq!(idempotency.key_header, "idempotency-key");
+    assert!(!idempotency.add_keys);
+}
+
+#[test]
+fn the_digest_knows_meaning_and_not_layout() {
+    let digest = |text: &str| Policy::parse(text).unwrap().digest().to_owned();
+    let plain = digest("defaults:\n  maxRetries: 1\n  deadline: 2s\nservices: {a: {}, b: {}}\n");
+    let other = "# a comment\nservices:\n  b:\n  a:\ndefaults: {deadline: 2000ms, maxRetries: 1}\n";
+    assert_eq!(plain, digest(other));
+    assert_eq!(plain.len(), 32);
+    assert!(plain.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let changes = [
+        "defaults: {maxRetries: 1, deadline: 2s}",
+        "defaults: {maxRetries: 0, deadline: 2s}\nservices: {a: {}, b: {}}",
+        "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {}}\ngatewayRetries: true",
+        "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {quota: [429]}}",
+        "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {calls: [a]}}",
+    ];
+    let mut seen = vec![plain];
+    for text in changes {
+        let digest = digest(text);
+        assert!(!seen.contains(&digest), "{text}");
+        seen.push(digest);
+    }
+}

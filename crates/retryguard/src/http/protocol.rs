@@ -23,6 +23,7 @@ use crate::{
 pub struct Http {
     client: Option<HeaderValue>,
     network: fn(&(dyn StdError + 'static)) -> NetworkFailure,
+    idempotent: fn(&Method, &str) -> bool,
 }
 
 /// How an error of the service below is read.
@@ -38,10 +39,7 @@ impl Http {
     /// Requests that do not say who sends them.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            client: None,
-            network: read_error,
-        }
+        Self { client: None, network: read_error, idempotent: |_, _| false }
     }
 
     /// Requests that carry the client's name and version. A name that no header can carry is left out.
@@ -56,6 +54,18 @@ impl Http {
     pub fn errors_read_by(mut self, read: fn(&(dyn StdError + 'static)) -> NetworkFailure) -> Self {
         self.network = read;
         self
+    }
+
+    /// Requests that may be done twice although their method does not tell, by method and path: gRPC sends
+    /// everything as POST.
+    #[must_use]
+    pub fn idempotent_when(mut self, is_idempotent: fn(&Method, &str) -> bool) -> Self {
+        self.idempotent = is_idempotent;
+        self
+    }
+
+    pub(crate) fn is_idempotent(&self, method: &Method, path: &str) -> bool {
+        (self.idempotent)(method, path)
     }
 
     pub(crate) fn write_tags(
@@ -115,7 +125,7 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
             ..
         } = parts;
         let own = extensions.get::<Tags>();
-        let (asked, feature) = read_request(&method, &mut headers, own, policy);
+        let (asked, feature) = read_request(&method, &mut headers, own, self.is_idempotent(&method, uri.path()), policy);
         let limit = if asked.idempotent { policy.replay_limit } else { 0 };
         let kept = KeptRequest {
             head: Head {
@@ -161,10 +171,11 @@ pub(crate) fn read_request(
     method: &Method,
     headers: &mut HeaderMap,
     own: Option<&Tags>,
+    by_hand: bool,
     policy: &ServicePolicy,
 ) -> (Asked, Option<HeaderValue>) {
     let rules = &policy.idempotency;
-    let by_nature = rules.covers(method.as_str());
+    let by_nature = by_hand || rules.covers(method.as_str());
     let mut keyed = headers.contains_key(rules.key_header.as_str());
     if !by_nature
         && !keyed

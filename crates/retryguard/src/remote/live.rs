@@ -1,0 +1,201 @@
+//! The policy in force and the layers that follow it.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use retryguard_policy::{Diagnostics, Policy};
+
+use super::file;
+use crate::{
+    RetryGuardLayer, TargetHandle,
+    http::{Http, HttpLayer},
+    periodic::Periodic,
+    server::ServerLayer,
+    telemetry::{POLICY, POLICY_REFUSED},
+};
+
+/// Why a policy could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// The file cannot be read.
+    #[error("cannot read the policy {path}: {error}; check the path and its permissions")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The address cannot be fetched.
+    #[cfg(feature = "reqwest")]
+    #[error("cannot fetch the policy: {0}; check the address and that its server runs")]
+    Fetch(#[source] ::reqwest::Error),
+    /// The server answered with something that is no policy.
+    #[error("the policy's server answered with status {0}; it should be 200 or 304")]
+    Status(u16),
+    /// The policy is larger than a policy may be.
+    #[error("the policy is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// The text is no policy.
+    #[error("the policy is wrong:\n{0}")]
+    Wrong(#[source] Diagnostics),
+}
+
+/// A policy that is kept up to date. Lives until its last clone is dropped; its layers then keep the policy
+/// that they have.
+#[derive(Clone)]
+pub struct LivePolicy {
+    inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    source: String,
+    state: Mutex<State>,
+}
+
+struct State {
+    policy: Arc<Policy>,
+    targets: Vec<TargetHandle>,
+    servers: Vec<ServerLayer>,
+    periodic: Vec<(String, Weak<Periodic>)>,
+}
+
+impl LivePolicy {
+    /// Loads a file and follows it. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// Where the first policy cannot be read or is wrong: a program does not start without one.
+    pub fn file(path: impl Into<PathBuf>) -> Result<Self, RemoteError> {
+        let path = path.into();
+        let text = file::read(&path)?;
+        let live = Self::start(path.display().to_string(), &text)?;
+        tokio::spawn(file::follow(path, text, Arc::downgrade(&live.inner)));
+        Ok(live)
+    }
+
+    /// Fetches an address and polls it, with ETag and jitter. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// Where the first policy cannot be fetched or is wrong.
+    #[cfg(feature = "reqwest")]
+    pub async fn http(url: impl Into<String>) -> Result<Self, RemoteError> {
+        let mut poller = super::http::Poller::new(url.into())?;
+        let text = poller.fetch().await?.ok_or(RemoteError::Status(304))?;
+        let live = Self::start(poller.url().to_owned(), &text)?;
+        tokio::spawn(poller.follow(Arc::downgrade(&live.inner)));
+        Ok(live)
+    }
+
+    fn start(source: String, text: &str) -> Result<Self, RemoteError> {
+        let policy = Arc::new(Policy::parse(text).map_err(RemoteError::Wrong)?);
+        tell(&policy, 1.0);
+        let state = State { policy, targets: Vec::new(), servers: Vec::new(), periodic: Vec::new() };
+        Ok(Self { inner: Arc::new(Inner { source, state: Mutex::new(state) }) })
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        self.inner.lock().policy.clone()
+    }
+
+    /// A client layer that follows the policy of a service.
+    pub fn layer<P>(&self, service: &str, protocol: P) -> RetryGuardLayer<P> {
+        let mut state = self.inner.lock();
+        let layer = RetryGuardLayer::new(&state.policy, service, protocol);
+        state.targets.push(layer.handle());
+        layer
+    }
+
+    /// The same for HTTP and gRPC clients.
+    #[must_use]
+    pub fn http_layer(&self, service: &str, protocol: Http) -> HttpLayer {
+        let mut state = self.inner.lock();
+        let layer = HttpLayer::with(state.policy.service(service), protocol);
+        state.targets.push(layer.handle());
+        layer
+    }
+
+    /// A server layer that follows the policy of its service.
+    #[must_use]
+    pub fn server(&self, service: &str) -> ServerLayer {
+        let mut state = self.inner.lock();
+        let layer = ServerLayer::new(&state.policy, service);
+        state.servers.push(layer.clone());
+        layer
+    }
+
+    /// Periodic work that follows the period and the switched-off features of a service; `period` where the
+    /// policy names none.
+    #[must_use]
+    pub fn periodic(&self, service: &str, period: Duration) -> Arc<Periodic> {
+        let mut state = self.inner.lock();
+        let periodic = Arc::new(Periodic::new(period));
+        periodic.follow(&state.policy.service(service));
+        state.periodic.push((service.to_owned(), Arc::downgrade(&periodic)));
+        periodic
+    }
+}
+
+impl std::fmt::Debug for LivePolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LivePolicy").field("source", &self.inner.source).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Takes a new text in: puts its policy in force, or refuses it loudly. Says how long to wait for the next.
+    pub(super) fn offer(&self, text: &str) {
+        let policy = match Policy::parse(text) {
+            Ok(policy) => Arc::new(policy),
+            Err(mistakes) => return self.refuse(&RemoteError::Wrong(mistakes)),
+        };
+        let mut state = self.lock();
+        if policy.digest() == state.policy.digest() {
+            return;
+        }
+        tell(&state.policy, 0.0);
+        tell(&policy, 1.0);
+        tracing::info!(target: "retryguard", source = self.source, digest = policy.digest(), "policy in force");
+        state.policy = policy.clone();
+        for target in &state.targets {
+            target.replace(&policy);
+        }
+        for server in &state.servers {
+            server.replace(&policy);
+        }
+        state.periodic.retain(|(service, periodic)| {
+            let periodic = periodic.upgrade();
+            if let Some(periodic) = &periodic {
+                periodic.follow(&policy.service(service));
+            }
+            periodic.is_some()
+        });
+    }
+
+    /// Says that a new policy could not be had and that the last good one stays.
+    pub(super) fn refuse(&self, error: &RemoteError) {
+        metrics::counter!(POLICY_REFUSED, "source" => self.source.clone()).increment(1);
+        tracing::error!(target: "retryguard", source = self.source, %error, "policy refused; the last good one stays");
+    }
+
+    #[cfg(feature = "reqwest")]
+    pub(super) fn period(&self) -> Duration {
+        self.lock().policy.remote_period()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn tell(policy: &Policy, value: f64) {
+    metrics::gauge!(POLICY, "digest" => policy.digest().to_owned()).set(value);
+}

@@ -1,8 +1,14 @@
 //! The proof of the machines, through their public face.
 //!
 //! - `exhaustive` walks every order of events and every chance on small bounds.
+//! - `jitter` checks draws as distributions.
+//! - `known_mistakes` has a test for each mistake that users of other libraries run into.
+//! - `order` pins the documented order of decisions and what a refusal leaves unspent.
 //! - `replace` swaps policies under calls that are under way.
 
 mod exhaustive;
+mod jitter;
+mod known_mistakes;
+mod order;
 mod replace;
 mod support;

@@ -178,10 +178,6 @@ impl SplitMix {
 
 impl Chance for SplitMix {
     /// The high half of a 128-bit product: biased by less than `bound` in 2^64, which no test here can see.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a product shifted by 64 bits fits in 64"
-    )]
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

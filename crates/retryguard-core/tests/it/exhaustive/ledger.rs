@@ -147,7 +147,7 @@ impl Ledger {
         }
         match settings.budget {
             Some(budget::Settings::Quota { capacity, .. }) => {
-                self.quota = (self.quota + tokens).min(capacity)
+                self.quota = (self.quota + tokens).min(capacity);
             }
             Some(_) => self.extras -= 1,
             None => {}

@@ -404,6 +404,7 @@ impl<'a> Path<'a> {
                 u32::from(account.sent) <= 1 + retries + hedges,
                 "too many attempts"
             );
+            assert_eq!(call.is_queued(), account.standing == Standing::Queued);
             if matches!(account.standing, Standing::Queued | Standing::BackingOff) {
                 assert!(call.next_timer().is_some(), "waits for ever");
             }

@@ -175,7 +175,7 @@ impl<B: Body<Data = Bytes>> Body for ReplayBody<B> {
                 let rest = kept
                     .rest
                     .as_ref()
-                    .map_or_else(|| SizeHint::with_exact(0), |rest| rest.size_hint());
+                    .map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
                 let mut hint = SizeHint::new();
                 hint.set_lower(ahead.saturating_add(rest.lower()));
                 if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(ahead)) {
@@ -231,7 +231,7 @@ impl<B: Body<Data = Bytes>> Kept<B> {
                 } else if let Some(trailers) = frame.trailers_ref() {
                     self.trailers = Some(trailers.clone());
                 }
-                if self.rest.as_ref().is_some_and(|rest| rest.is_end_stream()) {
+                if self.rest.as_ref().is_some_and(Body::is_end_stream) {
                     self.rest = None;
                 }
             }

@@ -1,1 +1,25 @@
 //! The independent opinion on retry policies: it shares no code with the machines it judges.
+//!
+//! A model checker for continuous-time Markov chains in the PRISM language: [`Model::parse`] reads a model,
+//! [`Properties::parse`] reads what is asked, [`check`] answers. Chains are built explicitly, after reductions that are found
+//! in the text of the model and change no answer.
+
+mod build;
+mod chain;
+mod check;
+mod clock;
+mod elaborate;
+mod error;
+mod expr;
+mod options;
+mod program;
+mod reduce;
+mod solve;
+mod source;
+mod syntax;
+
+pub use check::{Answer, Constants, Model, Outcome, Properties, check};
+pub use elaborate::Value;
+pub use error::{Error, File};
+pub use options::Options;
+pub use source::Span;

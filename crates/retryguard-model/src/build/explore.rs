@@ -1,0 +1,300 @@
+//! Breadth-first exploration.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+
+use super::Wanted;
+use super::guard::Guard;
+use super::initial::initial_states;
+use super::pack::{Key, Packing};
+use super::successors::{Machine, state_error};
+use crate::chain::{Chain, Exit, Levels, index};
+use crate::error::Error;
+use crate::options::Options;
+use crate::program::Program;
+use crate::reduce::Reduction;
+use crate::source::Span;
+
+/// How often limits and progress are looked at.
+const CHECK_EVERY: usize = 1 << 14;
+
+pub(super) fn explore<K: Key>(
+    program: &Program,
+    wanted: &Wanted,
+    reduction: &Reduction,
+    options: &Options,
+    packing: &Packing,
+) -> Result<Chain, Error> {
+    let mut explorer = Explorer::<K> {
+        program,
+        wanted,
+        reduction,
+        options,
+        packing,
+        numbers: FxHashMap::default(),
+        keys: Vec::new(),
+        likely: Vec::new(),
+        chain: Chain::default(),
+        queue: VecDeque::new(),
+    };
+    explorer.start()?;
+    explorer.run()?;
+    Ok(explorer.finish())
+}
+
+struct Explorer<'a, K> {
+    program: &'a Program,
+    wanted: &'a Wanted,
+    reduction: &'a Reduction,
+    options: &'a Options,
+    packing: &'a Packing,
+    numbers: FxHashMap<K, u32>,
+    keys: Vec<K>,
+    /// The probability of the likeliest path to each state, when the space is truncated by it.
+    likely: Vec<f64>,
+    chain: Chain,
+    /// The rows of a truncated space are not made in the order of discovery.
+    queue: VecDeque<u32>,
+}
+
+impl<K: Key> Explorer<'_, K> {
+    fn start(&mut self) -> Result<(), Error> {
+        let rewards = self.wanted.rewards.len();
+        self.chain.state_rewards = vec![Vec::new(); rewards];
+        self.chain.transition_rewards = vec![Vec::new(); rewards];
+        self.chain.conditions = vec![Vec::new(); self.wanted.conditions.len()];
+        self.chain.levels = self.reduction.level.clone().map(|plan| Levels {
+            plan,
+            class: Vec::new(),
+            rows: vec![0],
+            exits: Vec::new(),
+        });
+        self.chain.rows.push(0);
+        for mut state in initial_states(self.program)? {
+            if let Some(level) = &self.reduction.level {
+                state[level.variable] = level.representative(level.class_of(state[level.variable]));
+            }
+            self.reduction.normalise(&mut state);
+            let number = self.number(&state, 1.0)?;
+            if !self.chain.initial.contains(&number) {
+                self.chain.initial.push(number);
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, state: &[i64], likely: f64) -> Result<u32, Error> {
+        let key = self.packing.pack(state);
+        match self.numbers.entry(key) {
+            Entry::Occupied(entry) => {
+                let number = *entry.get();
+                if self.options.truncate.is_some() && likely > self.likely[number as usize] {
+                    self.likely[number as usize] = likely;
+                }
+                Ok(number)
+            }
+            Entry::Vacant(entry) => {
+                if self.keys.len() as u64 >= self.options.max_states.min(u64::from(u32::MAX)) {
+                    return Err(Error::Limit {
+                        what: "states",
+                        limit: self.options.max_states,
+                        help: "raise it with --max-states, or make counters and Erlang shapes smaller",
+                    });
+                }
+                let number = index(self.keys.len());
+                entry.insert(number);
+                self.keys.push(key);
+                if self.options.truncate.is_some() {
+                    self.likely.push(likely);
+                }
+                self.queue.push_back(number);
+                Ok(number)
+            }
+        }
+    }
+
+    fn run(&mut self) -> Result<(), Error> {
+        let mut machine = Machine::new(self.program, &self.wanted.rewards);
+        let stop = self.wanted.stop.as_ref().map(Guard::new);
+        let conditions: Vec<Guard> = self.wanted.conditions.iter().map(Guard::new).collect();
+        let mut state = vec![0i64; self.program.variables.len()];
+        let mut row: Vec<(u32, f64)> = Vec::new();
+        let mut exits: Vec<Exit> = Vec::new();
+        let mut earned = vec![0.0; self.wanted.rewards.len()];
+        while let Some(number) = self.queue.pop_front() {
+            let key = self.keys[number as usize];
+            self.packing.unpack(&key, &mut state);
+            if self.wanted.valuations {
+                self.chain.valuations.extend_from_slice(&state);
+            }
+            let fault = |f: crate::expr::Fault| {
+                state_error(self.program, &state, f.reason().to_owned(), Span::default())
+            };
+            for (condition, column) in conditions.iter().zip(&mut self.chain.conditions) {
+                column.push(condition.holds(&state).map_err(fault)?);
+            }
+            earned.fill(0.0);
+            machine.state_rewards(&state, &mut earned)?;
+            for (column, value) in self.chain.state_rewards.iter_mut().zip(&earned) {
+                column.push(*value);
+            }
+            if let Some(levels) = &mut self.chain.levels {
+                levels
+                    .class
+                    .push(levels.plan.class_of(state[levels.plan.variable]));
+            }
+            let stopped = match &stop {
+                Some(stop) => stop.holds(&state).map_err(fault)?,
+                None => false,
+            };
+            self.chain.stopped.push(stopped);
+            earned.fill(0.0);
+            row.clear();
+            exits.clear();
+            let unlikely = self
+                .options
+                .truncate
+                .is_some_and(|limit| self.likely[number as usize] < limit);
+            if unlikely && !stopped {
+                self.chain.cut.push(number);
+            } else if !stopped {
+                self.expand(&mut machine, &state, number, &mut earned, &mut row, &mut exits)?;
+            }
+            self.close_row(&row, &exits, &earned);
+            if self.chain.rows.len().is_multiple_of(CHECK_EVERY) {
+                self.check_limits()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn expand(
+        &mut self,
+        machine: &mut Machine<'_>,
+        state: &[i64],
+        number: u32,
+        earned: &mut [f64],
+        row: &mut Vec<(u32, f64)>,
+        exits: &mut Vec<Exit>,
+    ) -> Result<(), Error> {
+        let level = self.reduction.level.as_ref();
+        let truncate = self.options.truncate.is_some();
+        let mut found: Vec<(Vec<i64>, f64)> = Vec::new();
+        let any = machine.transitions(state, earned, |successor, rate| {
+            if truncate {
+                // The likelihood of a step is known only when all rates are.
+                found.push((successor.to_vec(), rate));
+                return Ok(());
+            }
+            self.record(state, level, successor, rate, 1.0, row, exits)
+        })?;
+        if !any {
+            if !self.options.fix_deadlocks {
+                return Err(Error::Deadlock {
+                    state: self.program.show(state),
+                });
+            }
+            row.push((number, 1.0));
+        }
+        let total: f64 = found.iter().map(|(_, rate)| rate).sum();
+        let here = self.likely.get(number as usize).copied().unwrap_or(1.0);
+        for (mut successor, rate) in found {
+            self.record(
+                state,
+                level,
+                &mut successor,
+                rate,
+                here * rate / total,
+                row,
+                exits,
+            )?;
+        }
+        Ok(())
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the scratch of the innermost loop is owned by its caller"
+    )]
+    fn record(
+        &mut self,
+        state: &[i64],
+        level: Option<&crate::reduce::Level>,
+        successor: &mut [i64],
+        rate: f64,
+        likely: f64,
+        row: &mut Vec<(u32, f64)>,
+        exits: &mut Vec<Exit>,
+    ) -> Result<(), Error> {
+        if let Some(level) = level {
+            let rise = successor[level.variable] - state[level.variable];
+            if rise != 0 {
+                let rise = u32::try_from(rise).expect("a level variable only rises");
+                for (place, class) in level
+                    .above(level.class_of(state[level.variable]), rise)
+                    .into_iter()
+                    .enumerate()
+                {
+                    successor[level.variable] = level.representative(class);
+                    self.reduction.normalise(successor);
+                    let target = self.number(successor, likely)?;
+                    exits.push(Exit {
+                        rise,
+                        class,
+                        target,
+                        rate,
+                        first: place == 0,
+                    });
+                }
+                return Ok(());
+            }
+        }
+        self.reduction.normalise(successor);
+        let target = self.number(successor, likely)?;
+        match row.iter_mut().find(|(known, _)| *known == target) {
+            Some((_, sum)) => *sum += rate,
+            None => row.push((target, rate)),
+        }
+        Ok(())
+    }
+
+    fn close_row(&mut self, row: &[(u32, f64)], exits: &[Exit], earned: &[f64]) {
+        for (target, rate) in row {
+            self.chain.columns.push(*target);
+            self.chain.rates.push(*rate);
+        }
+        self.chain.rows.push(self.chain.columns.len());
+        for (column, value) in self.chain.transition_rewards.iter_mut().zip(earned) {
+            column.push(*value);
+        }
+        if let Some(levels) = &mut self.chain.levels {
+            levels.exits.extend_from_slice(exits);
+            levels.rows.push(levels.exits.len());
+        }
+    }
+
+    fn check_limits(&self) -> Result<(), Error> {
+        let states = self.keys.len() as u64;
+        let key = size_of::<K>() as u64;
+        // A key in the list and one in the table with its number, at three quarters full; rows, rewards, flags.
+        let per_state = key + (key + 5) * 4 / 3 + 8 + 17 * self.wanted.rewards.len() as u64 + 4;
+        let memory = states * per_state + self.chain.columns.len() as u64 * 12;
+        if memory > self.options.max_memory {
+            return Err(Error::Limit {
+                what: "bytes of memory",
+                limit: self.options.max_memory,
+                help: "raise it with --max-memory, or make counters and Erlang shapes smaller",
+            });
+        }
+        if let Some(progress) = self.options.progress {
+            progress(states);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Chain {
+        self.chain
+    }
+}

@@ -1,0 +1,103 @@
+//! A continuous-time Markov chain in compressed rows.
+
+use crate::reduce::Level;
+
+/// States are numbered from zero in the order in which they were found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chain {
+    /// Where the transitions of each state start, and at the end where the last ones stop.
+    pub(crate) rows: Vec<usize>,
+    pub(crate) columns: Vec<u32>,
+    pub(crate) rates: Vec<f64>,
+    pub(crate) initial: Vec<u32>,
+    /// For each wanted reward structure: what a state earns per unit of time.
+    pub(crate) state_rewards: Vec<Vec<f64>>,
+    /// For each wanted reward structure: what the transitions of a state earn per unit of time.
+    pub(crate) transition_rewards: Vec<Vec<f64>>,
+    /// For each wanted condition: where it holds.
+    pub(crate) conditions: Vec<Vec<bool>>,
+    /// Where exploration stopped because nothing asked depends on what follows.
+    pub(crate) stopped: Vec<bool>,
+    /// Where exploration stopped because the state is too unlikely.
+    pub(crate) cut: Vec<u32>,
+    pub(crate) levels: Option<Levels>,
+    /// The values of the variables, state after state, if they were wanted.
+    pub(crate) valuations: Vec<i64>,
+}
+
+/// A chain of equal levels: the transitions to a higher level stand apart from those within one.
+#[derive(Clone, Debug)]
+pub(crate) struct Levels {
+    pub(crate) plan: Level,
+    /// The block that each state belongs to.
+    pub(crate) class: Vec<u32>,
+    /// Where the exits of each state start, as in [`Chain::rows`].
+    pub(crate) rows: Vec<usize>,
+    pub(crate) exits: Vec<Exit>,
+}
+
+/// A transition to a higher level. From one state it may lead into several blocks, by the level that it starts on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    /// How many levels up.
+    pub(crate) rise: u32,
+    /// The block that it enters.
+    pub(crate) class: u32,
+    pub(crate) target: u32,
+    pub(crate) rate: f64,
+    /// Whether this is the first listing of its transition: its rate counts once.
+    pub(crate) first: bool,
+}
+
+impl Chain {
+    pub(crate) fn states(&self) -> usize {
+        self.rows.len().saturating_sub(1)
+    }
+
+    pub(crate) fn transitions(&self) -> usize {
+        self.columns.len() + self.levels.as_ref().map_or(0, |levels| levels.exits.len())
+    }
+
+    /// The transitions of `state`, self-loops among them.
+    pub(crate) fn row(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let range = self.rows[state]..self.rows[state + 1];
+        self.columns[range.clone()]
+            .iter()
+            .zip(&self.rates[range])
+            .map(|(column, rate)| (*column as usize, *rate))
+    }
+
+    /// The rate at which `state` is left, self-loops not counted.
+    pub(crate) fn exit_rate(&self, state: usize) -> f64 {
+        self.row(state)
+            .filter(|(column, _)| *column != state)
+            .map(|(_, rate)| rate)
+            .sum()
+    }
+
+    /// Who leads to each state, in compressed rows.
+    pub(crate) fn predecessors(&self) -> (Vec<usize>, Vec<u32>) {
+        let states = self.states();
+        let mut starts = vec![0usize; states + 1];
+        for column in &self.columns {
+            starts[*column as usize + 1] += 1;
+        }
+        for state in 0..states {
+            starts[state + 1] += starts[state];
+        }
+        let mut next = starts.clone();
+        let mut sources = vec![0u32; self.columns.len()];
+        for state in 0..states {
+            for (column, _) in self.row(state) {
+                sources[next[column]] = index(state);
+                next[column] += 1;
+            }
+        }
+        (starts, sources)
+    }
+}
+
+/// A state's number. The builder refuses to make more states than fit.
+pub(crate) fn index(state: usize) -> u32 {
+    u32::try_from(state).expect("the builder bounds the number of states")
+}

@@ -1,0 +1,96 @@
+//! From tree to program: constants given their values, formulas put in place, copies of modules made, types checked.
+
+mod composition;
+mod constants;
+mod modules;
+pub(crate) mod properties;
+mod scope;
+
+use std::collections::BTreeMap;
+
+use crate::error::Error;
+use crate::expr::{Expr, Kind};
+use crate::program::{Program, RewardItem, Rewards};
+use crate::syntax::ast;
+
+pub use constants::Value;
+pub(crate) use scope::Scope;
+
+/// Resolves `model` with the given values of its open constants.
+///
+/// The constants and labels of a property file live in the same scope, as they do in PRISM.
+pub(crate) fn elaborate<'a>(
+    model: &'a ast::Model,
+    file: &'a ast::PropertyFile,
+    given: &BTreeMap<String, Value>,
+) -> Result<(Program, Scope<'a>), Error> {
+    let mut scope = Scope::new(model)?;
+    constants::evaluate(&mut scope, model, file, given)?;
+    let modules = modules::expand(model)?;
+    let variables = modules::variables(&mut scope, model, &modules)?;
+    let groups = composition::compose(&scope, model, &modules, &variables)?;
+    let mut labels = Vec::new();
+    for (name, value) in &model.labels {
+        if labels.iter().any(|(known, _)| *known == name.text) {
+            return Err(Error::at(name.span, format!("a second label \"{}\"", name.text)));
+        }
+        labels.push((name.text.clone(), scope.condition(value, &NO_RENAMES)?));
+    }
+    for (name, value) in &file.labels {
+        let condition = scope
+            .condition(value, &NO_RENAMES)
+            .map_err(Error::in_properties)?;
+        labels.push((name.text.clone(), condition));
+    }
+    let rewards = model
+        .rewards
+        .iter()
+        .map(|structure| rewards(&scope, structure))
+        .collect::<Result<_, _>>()?;
+    let init = match &model.init {
+        Some(init) => Some((scope.condition(init, &NO_RENAMES)?, init.span)),
+        None => None,
+    };
+    let program = Program {
+        variables,
+        groups,
+        labels,
+        rewards,
+        init,
+    };
+    Ok((program, scope))
+}
+
+/// Old name → new name, in the copy of a module.
+pub(crate) type Renames = BTreeMap<String, String>;
+
+static NO_RENAMES: Renames = Renames::new();
+
+fn rewards(scope: &Scope<'_>, structure: &ast::RewardStructure) -> Result<Rewards, Error> {
+    let mut states = Vec::new();
+    let mut transitions = Vec::new();
+    for item in &structure.items {
+        let resolved = RewardItem {
+            guard: scope.condition(&item.guard, &NO_RENAMES)?,
+            value: number(scope, &item.value)?,
+            span: item.value.span,
+        };
+        match &item.action {
+            None => states.push(resolved),
+            Some(action) => transitions.push((action.as_ref().map(|name| name.text.clone()), resolved)),
+        }
+    }
+    Ok(Rewards {
+        name: structure.name.as_ref().map(|name| name.text.clone()),
+        states,
+        transitions,
+    })
+}
+
+fn number(scope: &Scope<'_>, expr: &ast::Expr) -> Result<Expr, Error> {
+    let resolved = scope.resolve(expr, &NO_RENAMES)?;
+    if resolved.kind() == Kind::Bool {
+        return Err(Error::at(expr.span, "expected a number, found a truth value"));
+    }
+    Ok(resolved)
+}

@@ -1,0 +1,151 @@
+//! What can go wrong, by audience: the author of a model, the author of a property, the user of a limit.
+
+use crate::source::{Span, excerpt};
+
+/// Why a model or a property was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is not a sentence of the language, or means nothing.
+    #[error("{reason}")]
+    Language {
+        /// Where.
+        span: Span,
+        /// Which text the place is in.
+        file: File,
+        /// What is wrong.
+        reason: String,
+        /// What to do next.
+        help: Option<String>,
+    },
+    /// A constant that the model leaves open has no value.
+    #[error("the constant `{name}` has no value: give it with --const {name}=…")]
+    OpenConstant {
+        /// The constant's name.
+        name: String,
+    },
+    /// A value was given for a name that the model does not leave open.
+    #[error("--const {name}: {reason}")]
+    GivenConstant {
+        /// The name as given.
+        name: String,
+        /// Why it cannot be used.
+        reason: String,
+    },
+    /// A state in which something cannot be computed.
+    #[error("{reason} in state {state}")]
+    State {
+        /// Where the offending expression stands.
+        span: Span,
+        /// What is wrong.
+        reason: String,
+        /// The state, variable by variable.
+        state: String,
+    },
+    /// A state that nothing leaves.
+    #[error(
+        "deadlock in state {state}: no command is enabled; give it a self-loop such as \
+         `[] guard -> true;` if the model is meant to stop there, or pass --fix-deadlocks"
+    )]
+    Deadlock {
+        /// The state, variable by variable.
+        state: String,
+    },
+    /// A limit on size was met.
+    #[error("{what} beyond the limit of {limit}: {help}")]
+    Limit {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit in force.
+        limit: u64,
+        /// How to raise it, or how to need less.
+        help: &'static str,
+    },
+    /// An iterative solver did not settle.
+    #[error("no convergence after {iterations} iterations (last change {change:e}): {help}")]
+    Convergence {
+        /// Iterations made.
+        iterations: u64,
+        /// The last relative change.
+        change: f64,
+        /// What may help.
+        help: &'static str,
+    },
+    /// The property cannot be answered on this chain.
+    #[error("{reason}")]
+    Property {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Which text a place is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum File {
+    /// The model.
+    Model,
+    /// The properties.
+    Properties,
+}
+
+impl Error {
+    pub(crate) fn at(span: Span, reason: impl Into<String>) -> Error {
+        Error::Language {
+            span,
+            file: File::Model,
+            reason: reason.into(),
+            help: None,
+        }
+    }
+
+    pub(crate) fn with_help(span: Span, reason: impl Into<String>, help: impl Into<String>) -> Error {
+        Error::Language {
+            span,
+            file: File::Model,
+            reason: reason.into(),
+            help: Some(help.into()),
+        }
+    }
+
+    /// The same error, said of the text of the properties.
+    pub(crate) fn in_properties(self) -> Error {
+        match self {
+            Error::Language {
+                span, reason, help, ..
+            } => Error::Language {
+                span,
+                file: File::Properties,
+                reason,
+                help,
+            },
+            other => other,
+        }
+    }
+
+    /// The message with its place: `name:line:column: reason`, the line, and the place underlined.
+    pub fn render(&self, name: &str, model: &str, properties: &str) -> String {
+        let (span, text, name, help) = match self {
+            Error::Language {
+                span,
+                file: File::Model,
+                help,
+                ..
+            } => (span, model, name, help.as_deref()),
+            Error::Language {
+                span,
+                file: File::Properties,
+                help,
+                ..
+            } => (span, properties, "property", help.as_deref()),
+            Error::State { span, .. } => (span, model, name, None),
+            _ => return format!("{name}: {self}"),
+        };
+        let (line, column) = span.line_and_column(text);
+        let mut out = format!("{name}:{line}:{column}: {self}\n{}", excerpt(text, *span));
+        if let Some(help) = help {
+            out.push_str("\nhelp: ");
+            out.push_str(help);
+        }
+        out
+    }
+}

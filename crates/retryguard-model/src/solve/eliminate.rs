@@ -1,0 +1,220 @@
+//! Elimination of states, the stable kind.
+//!
+//! A state is taken out by giving its predecessors direct transitions to its successors. Its rate of leaving is summed from
+//! what remains, never had by subtraction (the trick of Grassmann, Taksar and Heyman), so all numbers are sums and
+//! products of positive ones and keep their relative precision however stiff the chain.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::chain::index;
+
+/// The record of an elimination: enough to solve for any right-hand side.
+pub(super) struct Factor {
+    order: Vec<u32>,
+    /// For each eliminated state: one over its rate of leaving.
+    scale: Vec<f64>,
+    lower: Sparse,
+    upper: Sparse,
+}
+
+#[derive(Default)]
+struct Sparse {
+    starts: Vec<usize>,
+    places: Vec<u32>,
+    values: Vec<f64>,
+}
+
+impl Sparse {
+    fn push(&mut self, place: u32, value: f64) {
+        self.places.push(place);
+        self.values.push(value);
+    }
+
+    fn close(&mut self) {
+        self.starts.push(self.places.len());
+    }
+
+    fn row(&self, k: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let range = self.starts[k]..self.starts[k + 1];
+        self.places[range.clone()]
+            .iter()
+            .zip(&self.values[range])
+            .map(|(place, value)| (*place as usize, *value))
+    }
+}
+
+impl Factor {
+    /// Eliminates every state of a component. `rows` are the rates within it without self-loops, `exit` the rates out of it.
+    /// `None` if more than `limit` entries would be made.
+    pub(super) fn new(rows: Vec<Vec<(u32, f64)>>, exit: Vec<f64>, limit: usize) -> Option<Factor> {
+        Elimination::new(rows, exit).run(limit)
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.lower.places.len() + self.upper.places.len()
+    }
+
+    /// Solves `rate(i) x(i) = b(i) + Σ q(i,j) x(j)` in place.
+    pub(super) fn solve(&self, b: &mut [f64]) {
+        for (k, state) in self.order.iter().enumerate() {
+            let value = b[*state as usize];
+            if value != 0.0 {
+                for (i, factor) in self.lower.row(k) {
+                    b[i] += factor * value;
+                }
+            }
+        }
+        for (k, state) in self.order.iter().enumerate().rev() {
+            let sum: f64 = self.upper.row(k).map(|(j, factor)| factor * b[j]).sum();
+            let state = *state as usize;
+            b[state] = b[state] * self.scale[k] + sum;
+        }
+    }
+
+    /// Solves the transposed system in place: `b` is what flows in, the result the expected time in each state.
+    pub(super) fn solve_transposed(&self, b: &mut [f64]) {
+        for (k, state) in self.order.iter().enumerate() {
+            let value = b[*state as usize];
+            if value != 0.0 {
+                for (j, factor) in self.upper.row(k) {
+                    b[j] += factor * value;
+                }
+            }
+        }
+        for (k, state) in self.order.iter().enumerate().rev() {
+            let state = *state as usize;
+            let sum: f64 = self.lower.row(k).map(|(i, factor)| factor * b[i]).sum();
+            b[state] = b[state] * self.scale[k] + sum;
+        }
+    }
+}
+
+/// The graph as it is while states are taken out.
+struct Elimination {
+    rows: Vec<Vec<(u32, f64)>>,
+    /// Predecessors of each state that is left.
+    sources: Vec<Vec<u32>>,
+    exit: Vec<f64>,
+    /// Where each column lies in the row being changed, plus one.
+    seat: Vec<u32>,
+}
+
+impl Elimination {
+    fn new(rows: Vec<Vec<(u32, f64)>>, exit: Vec<f64>) -> Elimination {
+        let mut sources = vec![Vec::new(); rows.len()];
+        for (state, row) in rows.iter().enumerate() {
+            for (to, _) in row {
+                sources[*to as usize].push(index(state));
+            }
+        }
+        Elimination {
+            seat: vec![0; rows.len()],
+            rows,
+            sources,
+            exit,
+        }
+    }
+
+    /// Takes out the state with the fewest paths through it, again and again.
+    fn run(mut self, limit: usize) -> Option<Factor> {
+        let count = self.rows.len();
+        let mut factor = Factor {
+            order: Vec::with_capacity(count),
+            scale: Vec::with_capacity(count),
+            lower: Sparse::default(),
+            upper: Sparse::default(),
+        };
+        factor.lower.close();
+        factor.upper.close();
+        let mut gone = vec![false; count];
+        let mut queue: BinaryHeap<Reverse<(usize, u32)>> =
+            (0..count).map(|s| Reverse((self.cost(s), index(s)))).collect();
+        while let Some(Reverse((cost, state))) = queue.pop() {
+            let k = state as usize;
+            if gone[k] {
+                continue;
+            }
+            // The queue is lazy: a state that has become dearer goes back.
+            let now = self.cost(k);
+            if now > cost {
+                queue.push(Reverse((now, state)));
+                continue;
+            }
+            gone[k] = true;
+            self.take_out(k, &mut factor);
+            for (to, _) in &self.rows[k] {
+                queue.push(Reverse((self.cost(*to as usize), *to)));
+            }
+            self.rows[k] = Vec::new();
+            if factor.entries() > limit {
+                return None;
+            }
+        }
+        Some(factor)
+    }
+
+    fn cost(&self, state: usize) -> usize {
+        self.rows[state].len() * self.sources[state].len()
+    }
+
+    fn take_out(&mut self, k: usize, factor: &mut Factor) {
+        let row = std::mem::take(&mut self.rows[k]);
+        let leaving: f64 = row.iter().map(|(_, rate)| rate).sum::<f64>() + self.exit[k];
+        let scale = 1.0 / leaving;
+        factor.order.push(index(k));
+        factor.scale.push(scale);
+        for (to, rate) in &row {
+            factor.upper.push(*to, rate * scale);
+            let list = &mut self.sources[*to as usize];
+            let place = list.iter().position(|s| *s as usize == k);
+            list.swap_remove(place.expect("a transition is listed at both ends"));
+        }
+        factor.upper.close();
+        for source in std::mem::take(&mut self.sources[k]) {
+            let i = source as usize;
+            let target = &mut self.rows[i];
+            let place = target.iter().position(|(to, _)| *to as usize == k);
+            let (_, rate) = target.swap_remove(place.expect("a transition is listed at both ends"));
+            let share = rate * scale;
+            factor.lower.push(source, share);
+            self.exit[i] += share * self.exit[k];
+            self.pass_on(i, share, &row);
+        }
+        factor.lower.close();
+        self.rows[k] = row;
+    }
+
+    /// Adds `share` of `row` to the row of `i`.
+    fn pass_on(&mut self, i: usize, share: f64, row: &[(u32, f64)]) {
+        let target = &mut self.rows[i];
+        let long = target.len() > 8 && row.len() > 2;
+        if long {
+            for (place, (to, _)) in target.iter().enumerate() {
+                self.seat[*to as usize] = index(place) + 1;
+            }
+        }
+        for (to, rate) in row {
+            if *to as usize == i {
+                continue;
+            }
+            let known = if long {
+                (self.seat[*to as usize] as usize).checked_sub(1)
+            } else {
+                target.iter().position(|(known, _)| known == to)
+            };
+            match known {
+                Some(place) => target[place].1 += share * rate,
+                None => {
+                    target.push((*to, share * rate));
+                    self.sources[*to as usize].push(index(i));
+                }
+            }
+        }
+        if long {
+            for (to, _) in target {
+                self.seat[*to as usize] = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Questions that the graph alone answers: where a target cannot be reached, where it is reached for certain.
+
+use crate::chain::Chain;
+
+/// The states from which `target` can be reached through states where `through` holds (targets count).
+pub(super) fn can_reach(chain: &Chain, target: &[bool], through: impl Fn(usize) -> bool) -> Vec<bool> {
+    let (starts, sources) = chain.predecessors();
+    let mut reached = target.to_vec();
+    let mut open: Vec<usize> = (0..chain.states()).filter(|s| target[*s]).collect();
+    while let Some(state) = open.pop() {
+        for source in &sources[starts[state]..starts[state + 1]] {
+            let source = *source as usize;
+            if !reached[source] && through(source) {
+                reached[source] = true;
+                open.push(source);
+            }
+        }
+    }
+    reached
+}
+
+/// The states from which `target` is reached with probability one through states where `through` holds.
+///
+/// In a finite chain these are the states that cannot reach, before the target, one from which the target is out of reach.
+pub(super) fn almost_surely(chain: &Chain, target: &[bool], through: impl Fn(usize) -> bool) -> Vec<bool> {
+    let can = can_reach(chain, target, &through);
+    let lost: Vec<bool> = can.iter().map(|can| !can).collect();
+    let may_lose = can_reach(chain, &lost, |s| !target[s]);
+    may_lose.iter().map(|may| !may).collect()
+}

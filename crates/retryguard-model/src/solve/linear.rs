@@ -1,0 +1,160 @@
+//! Linear systems on chains: `rate(s) x(s) = b(s) + Σ q(s,t) x(t)` over the states that are asked for.
+
+use super::eliminate::Factor;
+use super::iterate;
+use super::scc::components;
+use crate::chain::{Chain, index};
+use crate::error::Error;
+
+/// Components up to this size are always eliminated, whatever it costs.
+const SMALL: usize = 300;
+/// Entries that the elimination of a component may make for each of its states.
+const FILL_PER_STATE: usize = 60;
+
+/// A system made ready: its factors serve any number of right-hand sides.
+pub(super) struct System<'c> {
+    chain: &'c Chain,
+    /// The order of solution.
+    parts: Vec<Part>,
+}
+
+enum Part {
+    /// A state that leads nowhere within its component, with its rate of leaving.
+    Single(u32, f64),
+    /// The transitions out of the component to values known by then stand apart.
+    Direct(Vec<u32>, Factor, Vec<(u32, u32, f64)>),
+    Iterate(Vec<u32>, Vec<f64>),
+}
+
+impl<'c> System<'c> {
+    /// The system over the states where `inside` holds; transitions to others count as leaving, and `extra` adds rates of
+    /// leaving that the chain does not list.
+    pub(super) fn new(chain: &'c Chain, inside: &[bool], extra: impl Fn(usize) -> f64) -> System<'c> {
+        let found = components(chain.states(), |s| {
+            let own = inside[s];
+            chain
+                .row(s)
+                .filter(move |_| own)
+                .map(|(to, _)| to)
+                .filter(|to| inside[*to])
+        });
+        let mut local = vec![u32::MAX; chain.states()];
+        let mut parts = Vec::new();
+        for component in found.iter() {
+            let first = component[0] as usize;
+            if !inside[first] {
+                continue;
+            }
+            if component.len() == 1 {
+                parts.push(Part::Single(component[0], chain.exit_rate(first) + extra(first)));
+                continue;
+            }
+            parts.push(part(chain, component, &mut local, &extra));
+        }
+        System { chain, parts }
+    }
+
+    /// Solves in place: `x` holds `b` where the system is, and known values elsewhere, which count through the transitions
+    /// that lead there.
+    pub(super) fn solve(&self, x: &mut [f64]) -> Result<(), Error> {
+        let mut scratch = Vec::new();
+        for part in &self.parts {
+            match part {
+                Part::Single(state, leaving) => {
+                    let s = *state as usize;
+                    let sum: f64 = self
+                        .chain
+                        .row(s)
+                        .filter(|(to, _)| *to != s)
+                        .map(|(to, rate)| rate * x[to])
+                        .sum();
+                    x[s] = (x[s] + sum) / leaving;
+                }
+                Part::Direct(states, factor, outside) => {
+                    scratch.clear();
+                    scratch.extend(states.iter().map(|s| x[*s as usize]));
+                    for (place, to, rate) in outside {
+                        scratch[*place as usize] += rate * x[*to as usize];
+                    }
+                    factor.solve(&mut scratch);
+                    for (s, value) in states.iter().zip(&scratch) {
+                        x[*s as usize] = *value;
+                    }
+                }
+                Part::Iterate(states, leaving) => iterate::solve(self.chain, states, leaving, x)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn part(chain: &Chain, component: &[u32], local: &mut [u32], extra: &impl Fn(usize) -> f64) -> Part {
+    let (rows, exit) = within(chain, component, local, extra);
+    let leaving: Vec<f64> = rows
+        .iter()
+        .zip(&exit)
+        .map(|(row, exit)| row.iter().map(|(_, rate)| rate).sum::<f64>() + exit)
+        .collect();
+    let limit = if component.len() <= SMALL {
+        usize::MAX
+    } else {
+        component.len().saturating_mul(FILL_PER_STATE)
+    };
+    match Factor::new(rows, exit, limit) {
+        Some(factor) => Part::Direct(component.to_vec(), factor, outside(chain, component, local)),
+        None => Part::Iterate(component.to_vec(), leaving),
+    }
+}
+
+/// The transitions out of `component`, by the place of their source in it.
+fn outside(chain: &Chain, component: &[u32], local: &mut [u32]) -> Vec<(u32, u32, f64)> {
+    for state in component {
+        local[*state as usize] = 0;
+    }
+    let mut found = Vec::new();
+    for (place, state) in component.iter().enumerate() {
+        for (to, rate) in chain.row(*state as usize) {
+            if local[to] == u32::MAX {
+                found.push((index(place), index(to), rate));
+            }
+        }
+    }
+    for state in component {
+        local[*state as usize] = u32::MAX;
+    }
+    found
+}
+
+/// The rates within `component`, renumbered, and the rates out of it.
+pub(super) fn within(
+    chain: &Chain,
+    component: &[u32],
+    local: &mut [u32],
+    extra: &impl Fn(usize) -> f64,
+) -> (Vec<Vec<(u32, f64)>>, Vec<f64>) {
+    for (place, state) in component.iter().enumerate() {
+        local[*state as usize] = index(place);
+    }
+    let mut rows = Vec::with_capacity(component.len());
+    let mut exit = Vec::with_capacity(component.len());
+    for state in component {
+        let s = *state as usize;
+        let mut row = Vec::new();
+        let mut out = extra(s);
+        for (to, rate) in chain.row(s) {
+            if to == s {
+                continue;
+            }
+            match local[to] {
+                u32::MAX => out += rate,
+                place => row.push((place, rate)),
+            }
+        }
+        rows.push(row);
+        exit.push(out);
+    }
+    for state in component {
+        local[*state as usize] = u32::MAX;
+    }
+    (rows, exit)
+}

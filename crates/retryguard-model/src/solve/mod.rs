@@ -1,0 +1,21 @@
+//! Numbers from chains.
+//!
+//! Unbounded questions become linear systems. The graph is cut into strongly connected components, solved in
+//! topological order; within a component, states are eliminated one by one without a subtraction, so that rates of 9999
+//! beside 0.02 cost no digits. Bounded questions are answered by uniformisation.
+
+mod eliminate;
+mod graph;
+mod iterate;
+mod levels;
+mod linear;
+mod poisson;
+mod reach;
+mod scc;
+mod steady;
+mod transient;
+
+pub(crate) use levels::level_rewards;
+pub(crate) use reach::{next, reach_rewards, until};
+pub(crate) use steady::{steady_probability, steady_reward};
+pub(crate) use transient::{bounded_until, cumulative, instant};

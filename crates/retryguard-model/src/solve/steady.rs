@@ -1,0 +1,134 @@
+//! The long run: a chain settles in one of the components that nothing leaves, and there in its stationary distribution.
+
+use super::eliminate::Factor;
+use super::linear::{System, within};
+use super::scc::components;
+use crate::chain::{Chain, index};
+use crate::error::Error;
+
+/// Entries that the elimination of a small component may make.
+const FILL: usize = 2_000_000;
+
+/// The long-run probability of `inner`, from every state.
+pub(crate) fn steady_probability(chain: &Chain, inner: &[bool]) -> Result<Vec<f64>, Error> {
+    let values: Vec<f64> = inner.iter().map(|i| if *i { 1.0 } else { 0.0 }).collect();
+    long_run(chain, &values)
+}
+
+/// The long-run average of `earned`, from every state.
+pub(crate) fn steady_reward(chain: &Chain, earned: &[f64]) -> Result<Vec<f64>, Error> {
+    long_run(chain, earned)
+}
+
+fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
+    let states = chain.states();
+    let found = components(states, |s| chain.row(s).map(|(to, _)| to));
+    let mut x = vec![0.0; states];
+    let mut closed = vec![false; states];
+    let mut member = vec![usize::MAX; states];
+    for (number, component) in found.iter().enumerate() {
+        for s in component {
+            member[*s as usize] = number;
+        }
+        let leaves = component
+            .iter()
+            .any(|s| chain.row(*s as usize).any(|(to, _)| member[to] != number));
+        if leaves {
+            continue;
+        }
+        let weights = stationary(chain, component)?;
+        let average: f64 = component
+            .iter()
+            .zip(&weights)
+            .map(|(s, weight)| weight * values[*s as usize])
+            .sum();
+        for s in component {
+            x[*s as usize] = average;
+            closed[*s as usize] = true;
+        }
+    }
+    let open: Vec<bool> = closed.iter().map(|c| !c).collect();
+    if open.iter().any(|open| *open) {
+        System::new(chain, &open, |_| 0.0).solve(&mut x)?;
+    }
+    Ok(x)
+}
+
+/// The stationary distribution of a closed component.
+///
+/// One state is taken as home. The expected time in each other state between two visits home solves a system without
+/// subtractions, and the distribution is proportional to it.
+fn stationary(chain: &Chain, component: &[u32]) -> Result<Vec<f64>, Error> {
+    let Some((home, rest)) = component.split_first() else {
+        return Ok(Vec::new());
+    };
+    if rest.is_empty() {
+        return Ok(vec![1.0]);
+    }
+    let mut local = vec![u32::MAX; chain.states()];
+    let (rows, exit) = within(chain, rest, &mut local, &|_| 0.0);
+    for (place, s) in rest.iter().enumerate() {
+        local[*s as usize] = index(place);
+    }
+    let mut inflow = vec![0.0; rest.len()];
+    for (to, rate) in chain.row(*home as usize) {
+        if to != *home as usize {
+            inflow[local[to] as usize] += rate;
+        }
+    }
+    let times = match Factor::new(rows.clone(), exit.clone(), FILL.max(rest.len() * 60)) {
+        Some(factor) => {
+            factor.solve_transposed(&mut inflow);
+            inflow
+        }
+        None => sweep(&rows, &exit, &inflow)?,
+    };
+    let total: f64 = 1.0 + times.iter().sum::<f64>();
+    Ok(std::iter::once(1.0)
+        .chain(times)
+        .map(|time| time / total)
+        .collect())
+}
+
+/// Gauss–Seidel on the balance of flows, for components too large to eliminate.
+fn sweep(rows: &[Vec<(u32, f64)>], exit: &[f64], inflow: &[f64]) -> Result<Vec<f64>, Error> {
+    const MAX_SWEEPS: u64 = 200_000;
+    let mut sources: Vec<Vec<(u32, f64)>> = vec![Vec::new(); rows.len()];
+    for (s, row) in rows.iter().enumerate() {
+        for (to, rate) in row {
+            sources[*to as usize].push((index(s), *rate));
+        }
+    }
+    let leaving: Vec<f64> = rows
+        .iter()
+        .zip(exit)
+        .map(|(row, exit)| row.iter().map(|(_, rate)| rate).sum::<f64>() + exit)
+        .collect();
+    let mut x = vec![0.0f64; rows.len()];
+    let mut change = f64::INFINITY;
+    let mut before = f64::INFINITY;
+    for _ in 0..MAX_SWEEPS {
+        change = 0.0;
+        for s in 0..rows.len() {
+            let sum: f64 = sources[s]
+                .iter()
+                .map(|(from, rate)| rate * x[*from as usize])
+                .sum();
+            let value = (inflow[s] + sum) / leaving[s];
+            if value > 0.0 {
+                change = f64::max(change, ((value - x[s]) / value).abs());
+            }
+            x[s] = value;
+        }
+        let ratio = (change / before).min(0.999_999);
+        if change == 0.0 || change * ratio / (1.0 - ratio) < 1e-13 {
+            return Ok(x);
+        }
+        before = change;
+    }
+    Err(Error::Convergence {
+        iterations: MAX_SWEEPS,
+        change,
+        help: "the chain is large and mixes slowly; make counters and Erlang shapes smaller",
+    })
+}

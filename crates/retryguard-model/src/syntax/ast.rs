@@ -1,0 +1,241 @@
+//! The tree of a model and of a property, with the place of everything that an error may have to name.
+
+use crate::source::Span;
+
+/// A name and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Name {
+    pub(crate) text: String,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Int,
+    Double,
+    Bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expr {
+    pub(crate) kind: ExprKind,
+    pub(crate) span: Span,
+    /// The height of the tree: what walks it recurses this deep, so the parser bounds it.
+    pub(crate) height: usize,
+}
+
+impl Expr {
+    pub(crate) fn new(kind: ExprKind, span: Span) -> Expr {
+        let height = match &kind {
+            ExprKind::Not(a) | ExprKind::Minus(a) => a.height,
+            ExprKind::Binary(_, a, b) => a.height.max(b.height),
+            ExprKind::IfThenElse(a, b, c) => a.height.max(b.height).max(c.height),
+            ExprKind::Call(_, arguments) => arguments.iter().map(|a| a.height).max().unwrap_or(0),
+            _ => 0,
+        };
+        Expr {
+            kind,
+            span,
+            height: height + 1,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ExprKind {
+    Int(i64),
+    Real(f64),
+    Bool(bool),
+    Name(String),
+    /// `"label"`, in properties only.
+    Label(String),
+    Not(Box<Expr>),
+    Minus(Box<Expr>),
+    Binary(Binary, Box<Expr>, Box<Expr>),
+    IfThenElse(Box<Expr>, Box<Expr>, Box<Expr>),
+    Call(Function, Vec<Expr>),
+    /// `P`, `R` or `S`, in properties only.
+    Query(Box<Query>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Implies,
+    Iff,
+    Or,
+    And,
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    Min,
+    Max,
+    Floor,
+    Ceil,
+    Round,
+    Pow,
+    Mod,
+    Log,
+}
+
+/// A quantitative or qualitative question.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Query {
+    pub(crate) operator: Operator,
+    /// `None` is `=?`.
+    pub(crate) bound: Option<(Binary, Expr)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Operator {
+    Probability(Path),
+    Reward(Option<RewardName>, RewardPath),
+    Steady(Expr),
+}
+
+/// A reward structure is named by its label or by its place, counted from one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RewardName {
+    Label(Name),
+    Place(i64, Span),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Path {
+    Next(Expr),
+    Until(Expr, Expr, TimeBound),
+    Globally(Expr, TimeBound),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TimeBound {
+    pub(crate) lower: Option<Expr>,
+    pub(crate) upper: Option<Expr>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RewardPath {
+    Reach(Expr),
+    Cumulative(Expr),
+    Instant(Expr),
+    Steady,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Property {
+    pub(crate) name: Option<String>,
+    pub(crate) formula: Expr,
+    pub(crate) text: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct PropertyFile {
+    pub(crate) constants: Vec<Constant>,
+    pub(crate) labels: Vec<(Name, Expr)>,
+    pub(crate) properties: Vec<Property>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Constant {
+    pub(crate) name: Name,
+    pub(crate) ty: Type,
+    pub(crate) value: Option<Expr>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Variable {
+    pub(crate) name: Name,
+    pub(crate) range: Range,
+    pub(crate) init: Option<Expr>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Range {
+    Bool,
+    Int(Expr, Expr),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Module {
+    pub(crate) name: Name,
+    pub(crate) body: ModuleBody,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ModuleBody {
+    Written {
+        variables: Vec<Variable>,
+        commands: Vec<Command>,
+    },
+    Renamed {
+        base: Name,
+        renames: Vec<(Name, Name)>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Command {
+    pub(crate) action: Option<Name>,
+    pub(crate) guard: Expr,
+    pub(crate) updates: Vec<Update>,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Update {
+    /// `None` is the rate 1.
+    pub(crate) rate: Option<Expr>,
+    pub(crate) assignments: Vec<(Name, Expr)>,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RewardStructure {
+    pub(crate) name: Option<Name>,
+    pub(crate) items: Vec<RewardItem>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RewardItem {
+    /// `None`: a state reward; `Some(None)`: transitions without an action; `Some(Some(a))`: those of `a`.
+    pub(crate) action: Option<Option<Name>>,
+    pub(crate) guard: Expr,
+    pub(crate) value: Expr,
+}
+
+/// How modules are put together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum System {
+    Module(Name),
+    /// `||`: on every shared action; `|||`: on none; `|[…]|`: on those named.
+    Parallel(Box<System>, Box<System>, Synchronise),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Synchronise {
+    Shared,
+    Nothing,
+    Named(Vec<Name>),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Model {
+    pub(crate) constants: Vec<Constant>,
+    pub(crate) formulas: Vec<(Name, Expr)>,
+    pub(crate) labels: Vec<(Name, Expr)>,
+    pub(crate) globals: Vec<Variable>,
+    pub(crate) modules: Vec<Module>,
+    pub(crate) rewards: Vec<RewardStructure>,
+    pub(crate) init: Option<Expr>,
+    pub(crate) system: Option<System>,
+}

@@ -1,0 +1,201 @@
+//! The parts of a model file, in any order.
+
+use super::ast::{Constant, Expr, Model, Name, RewardItem, RewardStructure, Synchronise, System, Type};
+use super::lexer::Token;
+use super::tokens::Tokens;
+use crate::error::Error;
+
+/// Reads a model file.
+pub(crate) fn parse_model(text: &str) -> Result<Model, Error> {
+    let mut tokens = Tokens::new(text, false)?;
+    let mut model = Model::default();
+    let mut kind = None;
+    loop {
+        let span = tokens.span();
+        let word = match tokens.peek() {
+            Token::Word(word) => word.clone(),
+            Token::End => break,
+            _ => return Err(tokens.unexpected("a part of the model, such as `module`")),
+        };
+        match word.as_str() {
+            "ctmc" | "stochastic" => {
+                tokens.next();
+                if kind.replace(span).is_some() {
+                    return Err(Error::at(span, "the type of the model is given twice"));
+                }
+            }
+            "dtmc" | "mdp" | "pta" | "popta" | "pomdp" | "probabilistic" | "nondeterministic" | "ma"
+            | "smg" => {
+                return Err(Error::with_help(
+                    span,
+                    format!("a model of type `{word}` is not supported"),
+                    "this checker answers questions about a `ctmc`",
+                ));
+            }
+            "const" => model.constants.push(tokens.constant()?),
+            "formula" => model.formulas.push(tokens.formula()?),
+            "label" => model.labels.push(tokens.label()?),
+            "global" => {
+                tokens.next();
+                model.globals.push(tokens.variable()?);
+            }
+            "module" => {
+                tokens.next();
+                model.modules.push(tokens.module()?);
+            }
+            "rewards" => {
+                tokens.next();
+                model.rewards.push(tokens.rewards()?);
+            }
+            "init" => {
+                tokens.next();
+                let init = tokens.expression()?;
+                tokens.expect_word("endinit", "after the initial states")?;
+                if model.init.replace(init).is_some() {
+                    return Err(Error::at(span, "a second `init` block"));
+                }
+            }
+            "system" => {
+                tokens.next();
+                if matches!(tokens.peek(), Token::Quoted(_)) {
+                    return Err(Error::at(tokens.span(), "a named `system` is not supported"));
+                }
+                let system = tokens.system()?;
+                tokens.expect_word("endsystem", "after the composition")?;
+                if model.system.replace(system).is_some() {
+                    return Err(Error::at(span, "a second `system` block"));
+                }
+            }
+            "observables" | "observable" | "invariant" => {
+                return Err(Error::at(span, format!("`{word}` is not supported for a ctmc")));
+            }
+            _ => return Err(tokens.unexpected("a part of the model, such as `module`")),
+        }
+    }
+    if kind.is_none() {
+        return Err(Error::with_help(
+            tokens.span(),
+            "the type of the model is missing",
+            "start the file with `ctmc`",
+        ));
+    }
+    if model.modules.is_empty() {
+        return Err(Error::at(tokens.span(), "the model has no module"));
+    }
+    Ok(model)
+}
+
+impl Tokens<'_> {
+    /// `const int N = 5;`, `const double x;`, `const N;`
+    pub(crate) fn constant(&mut self) -> Result<Constant, Error> {
+        self.expect_word("const", "before a constant")?;
+        let ty = match self.peek() {
+            Token::Word(word) => match word.as_str() {
+                "int" => Some(Type::Int),
+                "double" | "rate" | "prob" => Some(Type::Double),
+                "bool" => Some(Type::Bool),
+                _ => None,
+            },
+            _ => None,
+        };
+        if ty.is_some() {
+            self.next();
+        }
+        let name = self.name("the name of a constant")?;
+        let value = if self.take_sign("=") {
+            Some(self.expression()?)
+        } else {
+            None
+        };
+        self.expect_sign(";", "after the constant")?;
+        Ok(Constant {
+            name,
+            ty: ty.unwrap_or(Type::Int),
+            value,
+        })
+    }
+
+    fn formula(&mut self) -> Result<(Name, Expr), Error> {
+        self.expect_word("formula", "before a formula")?;
+        let name = self.name("the name of a formula")?;
+        self.expect_sign("=", "after the formula's name")?;
+        let value = self.expression()?;
+        self.expect_sign(";", "after the formula")?;
+        Ok((name, value))
+    }
+
+    pub(crate) fn label(&mut self) -> Result<(Name, Expr), Error> {
+        self.expect_word("label", "before a label")?;
+        let name = self.quoted("the name of a label in quotation marks")?;
+        self.expect_sign("=", "after the label's name")?;
+        let value = self.expression()?;
+        self.expect_sign(";", "after the label")?;
+        Ok((name, value))
+    }
+
+    fn rewards(&mut self) -> Result<RewardStructure, Error> {
+        let name = if matches!(self.peek(), Token::Quoted(_)) {
+            Some(self.quoted("the name of the reward")?)
+        } else {
+            None
+        };
+        let mut items = Vec::new();
+        while !self.take_word("endrewards") {
+            let action = if self.take_sign("[") {
+                let action = if self.is_sign("]") {
+                    None
+                } else {
+                    Some(self.name("the name of an action")?)
+                };
+                self.expect_sign("]", "after the action")?;
+                Some(action)
+            } else {
+                None
+            };
+            let guard = self.expression()?;
+            self.expect_sign(":", "between the states and their reward")?;
+            let value = self.expression()?;
+            self.expect_sign(";", "after the reward, or `endrewards`")?;
+            items.push(RewardItem { action, guard, value });
+        }
+        Ok(RewardStructure { name, items })
+    }
+
+    fn system(&mut self) -> Result<System, Error> {
+        let mut left = self.system_operand()?;
+        loop {
+            let synchronise = if self.take_sign("|||") {
+                Synchronise::Nothing
+            } else if self.take_sign("||") {
+                Synchronise::Shared
+            } else if self.take_sign("|[") {
+                let mut names = vec![self.name("the name of an action")?];
+                while self.take_sign(",") {
+                    names.push(self.name("the name of an action")?);
+                }
+                self.expect_sign("]|", "after the actions")?;
+                Synchronise::Named(names)
+            } else {
+                break;
+            };
+            let right = self.system_operand()?;
+            left = System::Parallel(Box::new(left), Box::new(right), synchronise);
+        }
+        if self.is_sign("/") || self.is_sign("{") {
+            return Err(Error::at(
+                self.span(),
+                "hiding and renaming of actions in `system` is not supported",
+            ));
+        }
+        Ok(left)
+    }
+
+    fn system_operand(&mut self) -> Result<System, Error> {
+        if self.take_sign("(") {
+            let inner = self.deeper(Self::system)?;
+            self.expect_sign(")", "to close this parenthesis")?;
+            return Ok(inner);
+        }
+        Ok(System::Module(self.name("the name of a module")?))
+    }
+}

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::lane::Lane;
 use crate::chain::index;
 
 /// The record of an elimination: enough to solve for any right-hand side.
@@ -56,19 +57,21 @@ impl Factor {
     }
 
     /// Solves `rate(i) x(i) = b(i) + Σ q(i,j) x(j)` in place.
-    pub(super) fn solve(&self, b: &mut [f64]) {
+    pub(super) fn solve<L: Lane>(&self, b: &mut [L]) {
         for (k, state) in self.order.iter().enumerate() {
             let value = b[*state as usize];
-            if value != 0.0 {
+            if !value.is_zero() {
                 for (i, factor) in self.lower.row(k) {
-                    b[i] += factor * value;
+                    b[i].add_scaled(factor, value);
                 }
             }
         }
         for (k, state) in self.order.iter().enumerate().rev() {
-            let sum: f64 = self.upper.row(k).map(|(j, factor)| factor * b[j]).sum();
-            let state = *state as usize;
-            b[state] = b[state] * self.scale[k] + sum;
+            let mut value = b[*state as usize].scaled(self.scale[k]);
+            for (j, factor) in self.upper.row(k) {
+                value.add_scaled(factor, b[j]);
+            }
+            b[*state as usize] = value;
         }
     }
 

@@ -1,5 +1,6 @@
 //! Gauss–Seidel: the solver for components too large to eliminate, and the second opinion in tests.
 
+use super::lane::Lane;
 use crate::chain::Chain;
 use crate::error::Error;
 
@@ -9,7 +10,23 @@ const MAX_SWEEPS: u64 = 200_000;
 const SETTLED: f64 = 1e-13;
 
 /// Solves in place for `states`, which have the rates of leaving `leaving`; `x` holds the right-hand side there.
-pub(super) fn solve(chain: &Chain, states: &[u32], leaving: &[f64], x: &mut [f64]) -> Result<(), Error> {
+pub(super) fn solve<L: Lane>(
+    chain: &Chain,
+    states: &[u32],
+    leaving: &[f64],
+    x: &mut [L],
+) -> Result<(), Error> {
+    for place in 0..L::WIDTH {
+        let mut one: Vec<f64> = x.iter().map(|lane| lane.get(place)).collect();
+        solve_one(chain, states, leaving, &mut one)?;
+        for s in states {
+            x[*s as usize].set(place, one[*s as usize]);
+        }
+    }
+    Ok(())
+}
+
+fn solve_one(chain: &Chain, states: &[u32], leaving: &[f64], x: &mut [f64]) -> Result<(), Error> {
     let b: Vec<f64> = states.iter().map(|s| x[*s as usize]).collect();
     for s in states {
         x[*s as usize] = 0.0;

@@ -5,9 +5,14 @@
 //! many heights of one block, the matrix that takes the entered values of a height to those of the height below is made once,
 //! and a height costs one product with it.
 
+use super::lane::Lane;
 use super::linear::System;
 use crate::chain::{Chain, Levels, index};
 use crate::error::Error;
+
+/// Columns of a transfer that are solved at once.
+type Columns = [f64; 8];
+const WIDTH: usize = 8;
 
 /// The expected rewards from the initial state, one for each of `earned`. `None` where the graph does not show that every
 /// level is left for certain: then the chain must be built as written.
@@ -19,7 +24,7 @@ pub(crate) fn level_rewards(
     if !always_left(chain, levels) {
         return Ok(None);
     }
-    let mut tower = Tower::new(chain, levels);
+    let mut tower = Tower::new(chain, levels, earned.len());
     earned
         .iter()
         .map(|earned| tower.value(earned))
@@ -45,6 +50,8 @@ struct Tower<'c> {
     /// For each state its place among the entered ones of its block.
     seat: Vec<u32>,
     x: Vec<f64>,
+    /// How many rewards are asked for.
+    rewards: usize,
 }
 
 struct Block<'c> {
@@ -60,7 +67,7 @@ struct Block<'c> {
 }
 
 impl<'c> Tower<'c> {
-    fn new(chain: &'c Chain, levels: &'c Levels) -> Tower<'c> {
+    fn new(chain: &'c Chain, levels: &'c Levels, rewards: usize) -> Tower<'c> {
         let states = chain.states();
         let mut seat = vec![u32::MAX; states];
         let mut entered: Vec<Vec<u32>> = vec![Vec::new(); levels.plan.distinct()];
@@ -109,6 +116,7 @@ impl<'c> Tower<'c> {
             blocks,
             seat,
             x: vec![0.0; states],
+            rewards,
         }
     }
 
@@ -123,7 +131,8 @@ impl<'c> Tower<'c> {
         for height in (0..heights).rev() {
             let class = plan.class_at(height) as usize;
             let repeated = height + 1 < heights && plan.class_at(height + 1) as usize == class;
-            let products = reach == 1 && self.blocks[class].repeats > self.blocks[class].entered.len() + 2;
+            let block = &self.blocks[class];
+            let products = reach == 1 && block.repeats * self.rewards > block.entered.len() / WIDTH + 2;
             let values = if products && repeated {
                 self.make_transfer(class)?;
                 if own[class].is_none() {
@@ -189,18 +198,30 @@ impl<'c> Tower<'c> {
         if self.blocks[class].transfer.is_some() {
             return Ok(());
         }
-        let plan = &self.levels.plan;
-        let height = (0..plan.levels() - 1)
-            .find(|h| plan.class_at(*h) as usize == class && plan.class_at(*h + 1) as usize == class)
-            .expect("the block repeats");
-        let size = self.blocks[class].entered.len();
+        let block = &self.blocks[class];
+        let size = block.entered.len();
         let mut matrix = vec![0.0; size * size];
-        for column in 0..size {
-            let mut unit = vec![0.0; size];
-            unit[column] = 1.0;
-            self.solve(class, height, &[], &[unit])?;
-            for (row, value) in self.entered_values(class).into_iter().enumerate() {
-                matrix[row * size + column] = value;
+        let mut x = vec![Columns::ZERO; self.chain.states()];
+        for first in (0..size).step_by(WIDTH) {
+            for state in &block.states {
+                let s = *state as usize;
+                let mut b = Columns::ZERO;
+                for exit in exits(self.levels, s) {
+                    let column = (self.seat[exit.target as usize] as usize).wrapping_sub(first);
+                    if exit.class as usize == class && column < WIDTH {
+                        b[column] += exit.rate;
+                    }
+                }
+                x[s] = b;
+            }
+            block.system.solve(&mut x)?;
+            for (row, state) in block.entered.iter().enumerate() {
+                if self.chain.stopped[*state as usize] {
+                    continue;
+                }
+                for column in first..size.min(first + WIDTH) {
+                    matrix[row * size + column] = x[*state as usize][column - first];
+                }
             }
         }
         self.blocks[class].transfer = Some(matrix);

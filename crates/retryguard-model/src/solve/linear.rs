@@ -2,6 +2,7 @@
 
 use super::eliminate::Factor;
 use super::iterate;
+use super::lane::Lane;
 use super::scc::components;
 use crate::chain::{Chain, index};
 use crate::error::Error;
@@ -19,7 +20,7 @@ pub(super) struct System<'c> {
 }
 
 enum Part {
-    /// A state that leads nowhere within its component, with its rate of leaving.
+    /// A state that leads nowhere within its component, with one over its rate of leaving.
     Single(u32, f64),
     /// The transitions out of the component to values known by then stand apart.
     Direct(Vec<u32>, Factor, Vec<(u32, u32, f64)>),
@@ -46,7 +47,10 @@ impl<'c> System<'c> {
                 continue;
             }
             if component.len() == 1 {
-                parts.push(Part::Single(component[0], chain.exit_rate(first) + extra(first)));
+                parts.push(Part::Single(
+                    component[0],
+                    1.0 / (chain.exit_rate(first) + extra(first)),
+                ));
                 continue;
             }
             parts.push(part(chain, component, &mut local, &extra));
@@ -56,25 +60,25 @@ impl<'c> System<'c> {
 
     /// Solves in place: `x` holds `b` where the system is, and known values elsewhere, which count through the transitions
     /// that lead there.
-    pub(super) fn solve(&self, x: &mut [f64]) -> Result<(), Error> {
-        let mut scratch = Vec::new();
+    pub(super) fn solve<L: Lane>(&self, x: &mut [L]) -> Result<(), Error> {
+        let mut scratch: Vec<L> = Vec::new();
         for part in &self.parts {
             match part {
-                Part::Single(state, leaving) => {
+                Part::Single(state, scale) => {
                     let s = *state as usize;
-                    let sum: f64 = self
-                        .chain
-                        .row(s)
-                        .filter(|(to, _)| *to != s)
-                        .map(|(to, rate)| rate * x[to])
-                        .sum();
-                    x[s] = (x[s] + sum) / leaving;
+                    let mut sum = x[s];
+                    for (to, rate) in self.chain.row(s) {
+                        if to != s {
+                            sum.add_scaled(rate, x[to]);
+                        }
+                    }
+                    x[s] = sum.scaled(*scale);
                 }
                 Part::Direct(states, factor, outside) => {
                     scratch.clear();
                     scratch.extend(states.iter().map(|s| x[*s as usize]));
                     for (place, to, rate) in outside {
-                        scratch[*place as usize] += rate * x[*to as usize];
+                        scratch[*place as usize].add_scaled(*rate, x[*to as usize]);
                     }
                     factor.solve(&mut scratch);
                     for (s, value) in states.iter().zip(&scratch) {

@@ -7,6 +7,7 @@
 mod eliminate;
 mod graph;
 mod iterate;
+mod lane;
 mod levels;
 mod linear;
 mod poisson;

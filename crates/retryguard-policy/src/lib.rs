@@ -7,6 +7,7 @@
 //! - [`Policy`]: parse and use a policy.
 //! - [`Classifier`]: HTTP, gRPC and network signals to outcomes.
 //! - [`lint`]: what a policy says without a mistake and should not say all the same.
+//! - [`schema`], [`lint_reference`], [`key_reference`]: the generated pages.
 
 mod classifier;
 mod compile;
@@ -14,11 +15,13 @@ mod diagnostics;
 mod digest;
 mod lint;
 mod policy;
+mod reference;
 mod written;
 mod yaml;
 
 pub use classifier::{Classifier, NetworkError};
 pub use diagnostics::{Diagnostic, Diagnostics, Position};
-pub use lint::{Finding, Report, Severity, lint};
+pub use lint::{Code, Finding, Report, Severity, lint};
 pub use policy::{Idempotency, Policy, Service};
+pub use reference::{key_reference, lint_reference, schema};
 pub use yaml::{DEEPEST_NESTING, LARGEST_FILE};

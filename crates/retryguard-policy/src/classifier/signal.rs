@@ -68,6 +68,11 @@ impl Signal {
             .chain(["4xx", "5xx"])
     }
 
+    /// Whether it names one status or code and not a whole class of them.
+    pub(crate) fn is_single(self) -> bool {
+        matches!(self, Self::Status(_) | Self::Code(_))
+    }
+
     /// Whether it names a client error of HTTP other than the two that speak of load or time.
     pub(crate) fn is_client_error(self) -> bool {
         match self {

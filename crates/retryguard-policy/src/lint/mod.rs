@@ -1,19 +1,33 @@
 //! What a policy says without a mistake, and should not say all the same.
 
+mod code;
+mod findings;
+mod graph;
+mod parts;
+mod paths;
+mod times;
+
+use std::sync::Arc;
+
 use crate::{
     compile,
     diagnostics::{Diagnostics, Mistakes},
-    policy::read,
+    policy::{Policy, Service, read},
+    written,
 };
+
+pub(crate) use code::CODES;
+pub use code::Code;
+use findings::Findings;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Worth knowing: the policy does something else than it seems to, and does no harm.
     Note,
-    /// Likely to hurt.
+    /// Likely to hurt in an outage.
     Warning,
-    /// Will hurt in the first outage.
+    /// Will hurt in an outage. A policy with one of these should not be deployed.
     Error,
 }
 
@@ -29,16 +43,22 @@ impl Severity {
     }
 }
 
+impl std::fmt::Display for Severity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// One thing that the linter found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Its code, such as `RG001`.
+    /// Its code, such as `RG001`. Never given a second meaning, so that a pipeline may name it.
     pub code: &'static str,
     /// How bad it is.
     pub severity: Severity,
-    /// The line that it is about.
+    /// The line that it is about; the first where the file does not speak of it.
     pub line: u32,
-    /// What was found, with the numbers of this policy.
+    /// What was found, with the names and numbers of this policy.
     pub message: String,
     /// What to do about it.
     pub cure: String,
@@ -49,20 +69,111 @@ pub struct Finding {
 pub struct Report {
     /// The digest of the policy.
     pub digest: String,
-    /// The attempts that can arrive at a target for one call at the edge, along the worst path of `calls`.
+    /// The attempts that can arrive at a target for one call at the edge, along the worst path of `calls`,
+    /// hedges included. What each layer's own rules allow: budgets, breakers and the mark of a failure that
+    /// was already retried keep it lower, where every layer obeys them.
     pub amplification: u64,
     /// The findings, in the order of the file.
     pub findings: Vec<Finding>,
 }
 
+impl Report {
+    /// Whether there is a finding that should stop a deployment.
+    #[must_use]
+    pub fn has_errors(&self) -> bool {
+        self.findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Error)
+    }
+}
+
 /// Checks a policy file and judges what it says.
+///
+/// ```
+/// let report = retryguard_policy::lint("defaults: {maxRetries: 2, jitter: none}")?;
+/// assert_eq!(report.findings[0].code, "RG005");
+/// # Ok::<(), retryguard_policy::Diagnostics>(())
+/// ```
 pub fn lint(text: &str) -> Result<Report, Diagnostics> {
     let mut mistakes = Mistakes::default();
     let written = read(text, &mut mistakes);
     let policy = compile::policy(&written, &mut mistakes);
-    mistakes.or(Report {
-        digest: policy.digest.clone(),
-        amplification: 1,
-        findings: Vec::new(),
-    })
+    mistakes.or(()).map(|()| judge(&written, &policy))
 }
+
+fn judge(written: &written::Document, policy: &Policy) -> Report {
+    let subjects = Subject::all(written, policy);
+    let mut findings = Findings::default();
+    for subject in &subjects {
+        parts::judge(subject, &mut findings);
+        times::judge(subject, &mut findings);
+    }
+    let graph = graph::Graph::new(&subjects);
+    times::judge_ladder(&graph, &mut findings);
+    let amplification = paths::judge(&graph, written, policy, &mut findings);
+    Report {
+        digest: policy.digest.clone(),
+        amplification,
+        findings: findings.in_order(),
+    }
+}
+
+/// A service as the linter sees it: what it means, and where that is written.
+struct Subject {
+    name: String,
+    /// The line of its name.
+    line: u32,
+    /// The line on which something would be written that is not written anywhere.
+    unwritten: u32,
+    all: written::Service,
+    service: Arc<Service>,
+}
+
+impl Subject {
+    /// The defaults first, because every unlisted service takes them; then the listed services in the order
+    /// of the file.
+    fn all(written: &written::Document, policy: &Policy) -> Vec<Self> {
+        let nothing = written::Service::default();
+        let defaults = compile::value(&written.defaults).unwrap_or(&nothing);
+        let top = written.defaults.as_ref().map_or(1, |defaults| defaults.at.line);
+        let mut subjects = vec![Self {
+            name: "defaults".to_owned(),
+            line: top,
+            unwritten: top,
+            all: defaults.clone(),
+            service: Arc::clone(&policy.defaults),
+        }];
+        let listed = compile::value(&written.services).map_or(&[][..], |services| &services.0);
+        subjects.extend(listed.iter().map(|(name, own)| Self {
+            name: name.clone(),
+            line: own.at.line,
+            unwritten: top,
+            all: compile::effective(&own.value, defaults),
+            service: policy.service(name),
+        }));
+        subjects
+    }
+
+    /// The line of the first of these keys that is written.
+    fn line_of(&self, keys: &[Option<u32>]) -> u32 {
+        keys.iter().copied().flatten().next().unwrap_or(self.unwritten)
+    }
+
+    /// The most attempts that one call can make.
+    fn attempts(&self) -> u32 {
+        let target = &self.service.target;
+        1 + u32::from(target.call.retries) + target.hedge.map_or(0, |hedge| u32::from(hedge.most))
+    }
+
+    fn retries(&self) -> bool {
+        self.service.target.call.retries > 0
+    }
+}
+
+/// The line of a key, if it is written.
+fn line<T>(key: &Option<written::At<T>>) -> Option<u32> {
+    key.as_ref().map(|key| key.at.line)
+}
+
+#[cfg(test)]
+mod tests;

@@ -281,7 +281,7 @@ impl Written for Signal {
     fn form((): &()) -> Form {
         let words: Vec<&str> = Self::words().collect();
         Form::new(
-            Self::VALUES,
+            "a status, 4xx, 5xx, a gRPC code or a kind",
             json!({"anyOf": [{"type": "integer", "minimum": 400, "maximum": 599}, {"enum": words}]}),
         )
     }

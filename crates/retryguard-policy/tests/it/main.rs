@@ -2,6 +2,7 @@
 
 mod defaults;
 mod files;
+mod generated;
 mod layers;
 mod mistakes;
 mod robustness;

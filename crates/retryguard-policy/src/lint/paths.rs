@@ -1,0 +1,215 @@
+//! What multiplies along `calls`.
+
+use retryguard_core::budget;
+
+use super::{
+    Severity, code,
+    findings::Findings,
+    graph::{Graph, Node},
+    line,
+};
+use crate::{policy::Policy, written::Document};
+
+/// Above this an amplification is an error: an order of magnitude, for which nobody keeps capacity.
+const TOO_MUCH: u64 = 10;
+
+/// Above this it is worth a warning: a policy of the safe defaults stays below it.
+const MUCH: u64 = 4;
+
+/// Judges the paths and gives the amplification of the worst one.
+pub(super) fn judge(graph: &Graph<'_>, written: &Document, policy: &Policy, findings: &mut Findings) -> u64 {
+    cycles(graph, findings);
+    unlisted(graph, findings);
+    layers(graph, findings);
+    let gateway = if policy.gateway_retries {
+        1 + u64::from(policy.defaults.target.call.retries)
+    } else {
+        1
+    };
+    if gateway > 1 {
+        gateway_over_backends(graph, written, policy, findings);
+    }
+    let alone = gateway * (1 + u64::from(policy.defaults.target.call.retries) + hedges(policy));
+    let Some(worst) = Worst::of(graph, gateway).filter(|worst| worst.amplification >= alone) else {
+        if alone > MUCH {
+            let message = format!("one call can become {alone} attempts at any service that is not listed");
+            let at = line(&written.defaults).unwrap_or(1);
+            findings.add(&code::AMPLIFICATION, severity(alone), at, message);
+        }
+        return alone;
+    };
+    if worst.amplification > MUCH {
+        let last = &graph.nodes[worst.path[worst.path.len() - 1]];
+        let at = line(&last.subject.all.max_retries).unwrap_or(last.subject.line);
+        findings.add(
+            &code::AMPLIFICATION,
+            severity(worst.amplification),
+            at,
+            worst.message(graph, gateway),
+        );
+    }
+    worst.amplification
+}
+
+fn severity(amplification: u64) -> Severity {
+    if amplification > TOO_MUCH {
+        Severity::Error
+    } else {
+        Severity::Warning
+    }
+}
+
+fn hedges(policy: &Policy) -> u64 {
+    policy
+        .defaults
+        .target
+        .hedge
+        .map_or(0, |hedge| u64::from(hedge.most))
+}
+
+/// The worst path that no cycle is on.
+struct Worst {
+    amplification: u64,
+    path: Vec<usize>,
+}
+
+impl Worst {
+    fn of(graph: &Graph<'_>, gateway: u64) -> Option<Self> {
+        let mut best = vec![(0u64, None); graph.nodes.len()];
+        let mut last: Option<usize> = None;
+        for node in graph.order() {
+            let callers = graph.nodes[node].callers.iter();
+            let (above, via) = callers
+                .map(|caller| (best[*caller].0, Some(*caller)))
+                .max_by_key(|(product, _)| *product)
+                .unwrap_or((gateway, None));
+            let attempts = u64::from(graph.nodes[node].subject.attempts());
+            best[node] = (above.saturating_mul(attempts), via);
+            if last.is_none_or(|last| best[node].0 > best[last].0) {
+                last = Some(node);
+            }
+        }
+        let amplification = best[last?].0;
+        let mut path = Vec::new();
+        let mut node = last;
+        while let Some(here) = node {
+            path.push(here);
+            node = best[here].1;
+        }
+        path.reverse();
+        Some(Self { amplification, path })
+    }
+
+    fn message(&self, graph: &Graph<'_>, gateway: u64) -> String {
+        const SHOWN: usize = 8;
+        let nodes: Vec<&Node<'_>> = self.path.iter().map(|node| &graph.nodes[*node]).collect();
+        let mut factors: Vec<String> = Vec::new();
+        if gateway > 1 {
+            factors.push(format!("gateway {gateway}"));
+        }
+        factors.extend(
+            nodes
+                .iter()
+                .map(|node| format!("{} {}", node.name, node.subject.attempts())),
+        );
+        if factors.len() > SHOWN {
+            factors.truncate(SHOWN);
+            factors.push("…".to_owned());
+        }
+        let last = nodes.last().map_or("", |node| node.name);
+        let held = average(&nodes).map_or_else(String::new, |average| {
+            format!(
+                "; where every layer keeps its budget, all calls together become {average:.2} times as many"
+            )
+        });
+        format!(
+            "one call at the edge can become {} attempts at `{last}` ({}){held}",
+            self.amplification,
+            factors.join(" × ")
+        )
+    }
+}
+
+/// What the budgets let through on average, if every layer has one of a known share.
+fn average(nodes: &[&Node<'_>]) -> Option<f64> {
+    nodes.iter().try_fold(1.0, |product, node| {
+        let share = match node.subject.service.target.budget? {
+            budget::Settings::Ratio { ratio, .. } => ratio,
+            budget::Settings::Adaptive { most, .. } => most,
+            budget::Settings::Quota { .. } => return None,
+        };
+        let own = 1.0 + share.as_f64();
+        Some(product * own.min(f64::from(node.subject.attempts())))
+    })
+}
+
+fn cycles(graph: &Graph<'_>, findings: &mut Findings) {
+    for cycle in graph.cycles() {
+        let mut names: Vec<&str> = cycle.iter().take(8).map(|node| graph.nodes[*node].name).collect();
+        names.push(if cycle.len() > 8 { "…" } else { names[0] });
+        let subject = graph.nodes[cycle[0]].subject;
+        let at = line(&subject.all.calls).unwrap_or(subject.line);
+        let message = format!("the calls go round in a circle: {}", names.join(" → "));
+        findings.add(&code::CYCLE, Severity::Error, at, message);
+    }
+}
+
+fn unlisted(graph: &Graph<'_>, findings: &mut Findings) {
+    for (from, to) in graph.edges().filter(|(_, to)| !to.listed) {
+        let at = line(&from.subject.all.calls).unwrap_or(from.subject.line);
+        let message = format!("calls `{}`, which is not listed and takes the defaults", to.name);
+        findings.about(from.name, &code::UNLISTED, Severity::Note, at, message);
+    }
+}
+
+/// Two layers of one path that both retry.
+fn layers(graph: &Graph<'_>, findings: &mut Findings) {
+    for (from, to) in graph.edges() {
+        if !(from.subject.retries() && to.subject.retries()) {
+            continue;
+        }
+        let at = line(&from.subject.all.calls).unwrap_or(from.subject.line);
+        let (upper, lower) = (from.subject.attempts(), to.subject.attempts());
+        let message = format!(
+            "calls to `{}` are retried, and so are its own calls to `{}`: {upper} × {lower} attempts",
+            from.name, to.name
+        );
+        findings.add(&code::LAYERS, Severity::Warning, at, message);
+        if from.subject.service.target.call.retry_retried {
+            let at = from.subject.line_of(&[line(&from.subject.all.retry_retried)]);
+            let message = format!(
+                "a failure that `{}` has retried at `{}` is retried again above it: {} attempts at `{}` instead of {lower}",
+                from.name,
+                to.name,
+                upper * lower,
+                to.name
+            );
+            findings.add(&code::RETRIED_AGAIN, Severity::Error, at, message);
+        }
+    }
+}
+
+fn gateway_over_backends(graph: &Graph<'_>, written: &Document, policy: &Policy, findings: &mut Findings) {
+    let retrying = graph.nodes.iter().filter(|node| node.subject.retries()).count();
+    if retrying == 0 && !graph.nodes.is_empty() {
+        return;
+    }
+    let behind = if graph.nodes.is_empty() {
+        "every service behind it retries as well".to_owned()
+    } else {
+        format!(
+            "{retrying} of {} services behind it retry as well",
+            graph.nodes.len()
+        )
+    };
+    let message = format!(
+        "the gateway makes {} attempts, and {behind}: all their attempts are multiplied",
+        1 + policy.defaults.target.call.retries
+    );
+    findings.add(
+        &code::GATEWAY,
+        Severity::Error,
+        line(&written.gateway_retries).unwrap_or(1),
+        message,
+    );
+}

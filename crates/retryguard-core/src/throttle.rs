@@ -125,8 +125,11 @@ impl Settings {
         if self.requests_per_accept.covers(requests, accepts) {
             return Ratio::ZERO;
         }
-        let allowed = self.requests_per_accept.of_nanos(accepts);
-        Ratio::of_counts(requests.saturating_sub(allowed), requests + 1)
+        // In billionths of a request, so that a K of 1.5 lets one and a half of them pass and not one.
+        let beyond = u128::from(requests) * u128::from(Ratio::PARTS)
+            - u128::from(self.requests_per_accept.parts()) * u128::from(accepts);
+        let share = beyond / (u128::from(requests) + 1);
+        Ratio::from_parts(share.try_into().unwrap_or(Ratio::PARTS))
     }
 }
 
@@ -160,6 +163,18 @@ mod tests {
                 "{requests} {accepts}: {got} {expected}"
             );
         }
+    }
+
+    /// What an accept allows was rounded down to whole requests: with K = 1.5, one accept of two requests gave
+    /// a third where a sixth is right.
+    #[test]
+    fn a_fraction_of_a_request_counts() {
+        let mut throttle = fed(2, 1);
+        throttle.settings.requests_per_accept = Ratio::percent(150);
+        assert_eq!(
+            throttle.rejection(CRITICAL, NOW),
+            Ratio::from_parts(Ratio::PARTS / 6)
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The proof of the machines, through their public face.
 //!
 //! - `exhaustive` walks every order of events and every chance on small bounds.
+//! - `oracles` compares each machine with a naive one.
 //! - `jitter` checks draws as distributions.
 //! - `known_mistakes` has a test for each mistake that users of other libraries run into.
 //! - `order` pins the documented order of decisions and what a refusal leaves unspent.
@@ -9,6 +10,7 @@
 mod exhaustive;
 mod jitter;
 mod known_mistakes;
+mod oracles;
 mod order;
 mod replace;
 mod support;

@@ -1,0 +1,84 @@
+//! The bulkhead against a line of people before a door.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use retryguard_core::{
+    Instant, Refusal,
+    bulkhead::{Bulkhead, Place, Ticket},
+};
+
+use crate::support::bulkhead;
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Acquire,
+    TryAcquire,
+    Release,
+    Grant,
+    Leave(u64),
+    /// New bounds for the door and the line.
+    Replace(u32, u32),
+}
+
+proptest! {
+    #[test]
+    fn first_come_first_served(
+        limit in 0u32..4,
+        waiting in 0u32..5,
+        events in prop::collection::vec(prop_oneof![
+            4 => Just(Event::Acquire),
+            1 => Just(Event::TryAcquire),
+            3 => Just(Event::Release),
+            3 => Just(Event::Grant),
+            1 => (0u64..30).prop_map(Event::Leave),
+            1 => (0u32..4, 0u32..5).prop_map(|(limit, waiting)| Event::Replace(limit, waiting)),
+        ], 1..200),
+    ) {
+        let mut real = Bulkhead::new(bulkhead(limit, waiting), Instant::ZERO);
+        let (mut limit, mut waiting) = (limit, waiting);
+        let mut inside = 0u32;
+        let mut line: VecDeque<u64> = VecDeque::new();
+        for (ticket, event) in (0u64..).zip(events) {
+            let free = inside < limit && line.is_empty();
+            match event {
+                Event::Acquire => {
+                    let expected = if free {
+                        inside += 1;
+                        Ok(Place::Taken)
+                    } else if line.len() < waiting as usize {
+                        line.push_back(ticket);
+                        Ok(Place::Queued)
+                    } else {
+                        Err(Refusal::BulkheadFull)
+                    };
+                    prop_assert_eq!(real.acquire(Ticket(ticket)), expected);
+                }
+                Event::TryAcquire => {
+                    prop_assert_eq!(real.try_acquire(), free);
+                    inside += u32::from(free);
+                }
+                Event::Release if inside > 0 => {
+                    real.release();
+                    inside -= 1;
+                }
+                Event::Release => {}
+                Event::Grant => {
+                    let next = if inside < limit { line.pop_front() } else { None };
+                    inside += u32::from(next.is_some());
+                    prop_assert_eq!(real.grant(), next.map(Ticket));
+                }
+                Event::Leave(who) => {
+                    let was_there = line.contains(&who);
+                    line.retain(|ticket| *ticket != who);
+                    prop_assert_eq!(real.leave(Ticket(who)), was_there);
+                }
+                Event::Replace(door, queue) => {
+                    (limit, waiting) = (door, queue);
+                    real.replace(bulkhead(limit, waiting));
+                }
+            }
+            prop_assert_eq!((real.in_flight(), real.waiting()), (inside, line.len()));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The throttle against its formula over lists.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use retryguard_core::{
+    Criticality, Instant, Ratio,
+    chance::{Highest, Lowest},
+    throttle::{Counted, Settings, Throttle},
+};
+
+use super::window::Moments;
+
+const WINDOW: Duration = Duration::from_secs(120);
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    /// A request, with the luck of passing or without.
+    Ask(bool),
+    Accept,
+    Forget(usize),
+    Pass(u64),
+}
+
+proptest! {
+    #[test]
+    fn the_formula_over_the_window(
+        k in prop_oneof![Just(1_000u64), Just(1_100), Just(1_500), Just(2_000), 1_000u64..4_000],
+        events in prop::collection::vec((0usize..4, prop_oneof![
+            4 => any::<bool>().prop_map(Event::Ask),
+            2 => Just(Event::Accept),
+            1 => (0usize..5).prop_map(Event::Forget),
+            1 => (0u64..40).prop_map(Event::Pass),
+        ]), 1..200),
+    ) {
+        let settings = Settings { requests_per_accept: Ratio::from_parts(k * 1_000_000), window: WINDOW };
+        let mut throttle = Throttle::new(settings, Instant::ZERO);
+        let lists = || [(); 4].map(|()| Moments::new(WINDOW, Instant::ZERO));
+        let (mut requests, mut accepts) = (lists(), lists());
+        let mut counted: Vec<(usize, Instant, Counted)> = Vec::new();
+        let mut now = Instant::ZERO;
+        for (level, event) in events {
+            let criticality = Criticality::ALL[level];
+            let (asked, taken) = (requests[level].count(now), accepts[level].count(now));
+            let beyond = (u128::from(asked) * 1000).saturating_sub(u128::from(k) * u128::from(taken));
+            let expected = beyond * 1_000_000 / (u128::from(asked) + 1);
+            prop_assert_eq!(u128::from(throttle.rejection(criticality, now).parts()), expected);
+            match event {
+                Event::Ask(lucky) => {
+                    let answer = if lucky {
+                        throttle.admit(criticality, now, &mut Lowest)
+                    } else {
+                        throttle.admit(criticality, now, &mut Highest)
+                    };
+                    prop_assert_eq!(answer.is_some(), lucky || expected == 0);
+                    requests[level].all.push(now);
+                    counted.extend(answer.map(|answer| (level, now, answer)));
+                }
+                Event::Accept => {
+                    throttle.on_accept(criticality, now);
+                    accepts[level].all.push(now);
+                }
+                Event::Forget(rank) if rank < counted.len() => {
+                    let (level, moment, answer) = counted.remove(rank);
+                    throttle.forget(Criticality::ALL[level], answer);
+                    let index = requests[level].all.iter().position(|asked| *asked == moment).unwrap();
+                    requests[level].all.remove(index);
+                }
+                Event::Forget(_) => {}
+                Event::Pass(seconds) => now = now.after(Duration::from_secs(seconds)),
+            }
+        }
+    }
+}

@@ -8,6 +8,7 @@ mod build;
 mod chain;
 mod check;
 mod clock;
+pub mod closed_forms;
 mod elaborate;
 mod error;
 mod expr;

@@ -19,6 +19,12 @@ pub fn schema() -> String {
     let Value::Object(mut schema) = Document::form(&()).schema else {
         unreachable!("a section's schema is an object");
     };
+    // `defaults` and each of `services` have the same keys: said once, and referred to.
+    let service = schema["properties"]["defaults"].take();
+    let reference = json!({"$ref": "#/$defs/service"});
+    schema["properties"]["defaults"] = reference.clone();
+    schema["properties"]["services"]["additionalProperties"] = reference;
+    schema.insert("$defs".to_owned(), json!({"service": service}));
     schema.insert(
         "$schema".to_owned(),
         json!("https://json-schema.org/draft/2020-12/schema"),
@@ -122,6 +128,18 @@ pub fn lint_reference() -> String {
 mod tests {
     use super::*;
     use crate::Policy;
+
+    #[test]
+    fn the_schema_knows_the_keys_of_every_service() {
+        let schema: Value = serde_json::from_str(&schema()).unwrap();
+        let reference = &schema["properties"]["services"]["additionalProperties"]["$ref"];
+        assert_eq!(reference, "#/$defs/service");
+        assert_eq!(schema["properties"]["defaults"]["$ref"], *reference);
+        let service = &schema["$defs"]["service"];
+        assert_eq!(service["additionalProperties"], false);
+        assert_eq!(service["properties"]["maxRetries"]["maximum"], 20);
+        assert_eq!(service["properties"]["jitter"]["enum"][0], "full");
+    }
 
     /// The default of every key, written out, changes nothing: so the page states the defaults that hold.
     #[test]

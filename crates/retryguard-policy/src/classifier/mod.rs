@@ -14,7 +14,7 @@ use std::sync::Arc;
 use retryguard_core::outcome::{Failure, FailureKind, Hints, Outcome};
 
 pub(crate) use signal::Signal;
-pub(crate) use table::{Lists, Table};
+pub(crate) use table::{Lists, Reading, Table};
 
 /// What a network did instead of delivering an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -37,7 +37,7 @@ impl Reading {
         }
     }
 
-    pub(crate) fn failure(self) -> Failure {
+    fn failure(self) -> Failure {
         Failure {
             kind: self.kind,
             retryable: self.retryable,

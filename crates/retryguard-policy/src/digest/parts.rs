@@ -5,7 +5,10 @@ use retryguard_core::{
 };
 
 use super::line::Lines;
-use crate::{classifier::Classifier, policy::Idempotency};
+use crate::{
+    classifier::{Classifier, Reading},
+    policy::Idempotency,
+};
 
 pub(super) fn target(lines: &mut Lines, settings: &target::Settings) {
     let target::Settings {
@@ -295,11 +298,23 @@ pub(super) fn server(lines: &mut Lines, settings: Option<shed::Settings>) {
     });
 }
 
+/// Two digits for each reading, because there are more of them than of everything else together.
 pub(super) fn classifier(lines: &mut Lines, classifier: &Classifier) {
     let table = classifier.table();
-    for reading in table.statuses.iter().chain(&table.codes).chain(&table.kinds) {
-        failure(lines, "reading", reading.failure());
-    }
+    let readings = table.statuses.iter().chain(&table.codes).chain(&table.kinds);
+    let digits: String = readings.flat_map(|reading| digits(*reading)).collect();
+    lines.add("readings", digits);
+}
+
+fn digits(reading: Reading) -> [char; 2] {
+    let Reading {
+        kind,
+        retryable,
+        rejection,
+        unhealthy,
+    } = reading;
+    let answers = u8::from(retryable) + 2 * u8::from(rejection) + 4 * u8::from(unhealthy);
+    [char::from(b'a' + kind as u8), char::from(b'0' + answers)]
 }
 
 pub(super) fn idempotency(lines: &mut Lines, idempotency: &Idempotency) {

@@ -27,7 +27,7 @@ pub(super) const AMPLIFICATION: Code = Code {
     severity: "error above 10, warning above 4",
     why: "Attempts multiply along `calls`: three layers of three attempts are 27 at the lowest. That factor meets \
           the lowest service just when it fails, and nobody keeps capacity for it.",
-    cure: "retry at one layer only, the lowest that sees the failure: `maxRetries: 0` on the layers above it",
+    cure: "write `maxRetries: 2` or less, and retry at one layer only: `maxRetries: 0` on the layers above the lowest",
     example: "services:\n  frontend: {calls: [orders]}\n  orders: {calls: [store]}\n  store: {}\n",
     mended: "services:\n  frontend: {maxRetries: 0, calls: [orders]}\n  orders: {maxRetries: 0, calls: [store]}\n  \
              store: {}\n",

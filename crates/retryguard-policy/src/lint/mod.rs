@@ -125,6 +125,9 @@ struct Subject {
     line: u32,
     /// The line on which something would be written that is not written anywhere.
     unwritten: u32,
+    /// Its own keys.
+    own: written::Service,
+    /// Its own keys over those of the defaults.
     all: written::Service,
     service: Arc<Service>,
 }
@@ -140,6 +143,7 @@ impl Subject {
             name: "defaults".to_owned(),
             line: top,
             unwritten: top,
+            own: defaults.clone(),
             all: defaults.clone(),
             service: Arc::clone(&policy.defaults),
         }];
@@ -148,6 +152,7 @@ impl Subject {
             name: name.clone(),
             line: own.at.line,
             unwritten: top,
+            own: own.value.clone(),
             all: compile::effective(&own.value, defaults),
             service: policy.service(name),
         }));

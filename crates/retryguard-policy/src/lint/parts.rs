@@ -57,19 +57,28 @@ fn cap(subject: &Subject, findings: &mut Findings) {
             format!("the last retry waits up to {longest:.0?}, which bounds nothing that a caller waits for");
         findings.about(&subject.name, &code::CAP, Severity::Warning, at, message);
     }
+    if subject.own.max_delay.is_some() {
+        unreached(subject, findings, at);
+    }
+}
+
+/// Only where the service itself writes the cap: one that it inherits may well be meant for others.
+fn unreached(subject: &Subject, findings: &mut Findings, at: u32) {
+    let call = &subject.service.target.call;
     let uncapped = retryguard_core::Backoff {
         cap: Duration::MAX,
         jitter: Jitter::None,
         ..call.backoff
     };
     let reached = uncapped.longest(u32::from(call.retries));
-    if subject.all.max_delay.is_some()
-        && reached < call.backoff.cap
-        && call.backoff.jitter != Jitter::Decorrelated
-    {
+    if reached < call.backoff.cap && call.backoff.jitter != Jitter::Decorrelated {
+        let retries = match call.retries {
+            1 => "the only retry".to_owned(),
+            retries => format!("the last of {retries} retries"),
+        };
         let message = format!(
-            "`maxDelay` of {:?} is never reached: the last of {} retries waits {reached:?}",
-            call.backoff.cap, call.retries
+            "`maxDelay` of {:?} is never reached: {retries} waits {reached:?}",
+            call.backoff.cap
         );
         findings.about(&subject.name, &code::CAP_UNREACHED, Severity::Note, at, message);
     }

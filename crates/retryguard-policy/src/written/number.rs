@@ -62,7 +62,9 @@ pub(crate) fn shown(span: Duration) -> String {
         (1, "ns"),
     ];
     let nanos = span.as_nanos();
-    let fitting = UNITS.iter().find(|(unit, _)| nanos > 0 && nanos.is_multiple_of(*unit));
+    let fitting = UNITS
+        .iter()
+        .find(|(unit, _)| nanos > 0 && nanos.is_multiple_of(*unit));
     fitting.map_or_else(
         || "0".to_owned(),
         |(unit, name)| format!("{}{name}", nanos / unit),

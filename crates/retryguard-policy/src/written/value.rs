@@ -49,7 +49,7 @@ impl Written for Duration {
         let (least, most) = (number::shown(*limits.start()), number::shown(*limits.end()));
         Form::new(
             format!("a duration from {least} to {most}, such as 100ms, 1.5s or 2m"),
-            json!({"type": "string", "pattern": number::DURATION_PATTERN}),
+            json!({"anyOf": [{"type": "string", "pattern": number::DURATION_PATTERN}, {"const": 0}]}),
         )
     }
 }

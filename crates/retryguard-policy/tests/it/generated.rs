@@ -9,7 +9,7 @@ const END: &str = "<!-- end of generated -->";
 fn compare(name: &str, expected: &str) {
     let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("RETRYGUARD_REGENERATE").is_some() {
-        std::fs::write(&path, expected).unwrap();
+        std::fs::write(&path, expected).expect("the docs can be written");
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(

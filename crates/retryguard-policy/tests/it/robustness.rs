@@ -8,8 +8,12 @@ use crate::policy_file;
 fn takes_or_refuses(text: &str) {
     match Policy::parse(text) {
         Ok(policy) => {
-            assert_eq!(policy.digest(), lint(text).unwrap().digest);
-            assert_eq!(policy.digest(), Policy::parse(text).unwrap().digest());
+            let digest = Some(policy.digest().to_owned());
+            assert_eq!(lint(text).ok().map(|report| report.digest), digest);
+            assert_eq!(
+                Policy::parse(text).ok().map(|again| again.digest().to_owned()),
+                digest
+            );
         }
         Err(mistakes) => {
             assert!(!mistakes.as_slice().is_empty());

@@ -1,0 +1,137 @@
+//! Places for what is under way, and handles that go stale.
+
+/// Names a thing in a [`Slab`]. Once the thing is gone its handle means nothing, also after the place has
+/// been taken by another: an event that comes too late finds nobody, and not somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Handle {
+    index: u32,
+    turn: u32,
+}
+
+impl Handle {
+    /// The handle as one number.
+    #[must_use]
+    pub const fn as_u64(self) -> u64 {
+        (self.index as u64) << 32 | self.turn as u64
+    }
+
+    /// The handle from its number.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the number")]
+    pub const fn from_u64(number: u64) -> Self {
+        Self {
+            index: (number >> 32) as u32,
+            turn: number as u32,
+        }
+    }
+}
+
+/// Things under way, each in a place that is used again when it is gone.
+#[derive(Debug)]
+pub struct Slab<T> {
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    turn: u32,
+    thing: Option<T>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self {
+            places: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T> Slab<T> {
+    /// Puts a thing in.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "memory ends before four billion places"
+    )]
+    pub fn insert(&mut self, thing: T) -> Handle {
+        if let Some(index) = self.free.pop() {
+            let place = &mut self.places[index as usize];
+            place.thing = Some(thing);
+            return Handle {
+                index,
+                turn: place.turn,
+            };
+        }
+        let index = self.places.len() as u32;
+        self.places.push(Place {
+            turn: 0,
+            thing: Some(thing),
+        });
+        Handle { index, turn: 0 }
+    }
+
+    /// The thing, if it is still there.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, handle: Handle) -> Option<&T> {
+        let place = self.places.get(handle.index as usize)?;
+        place.thing.as_ref().filter(|_| place.turn == handle.turn)
+    }
+
+    /// The thing, if it is still there.
+    #[inline]
+    pub fn get_mut(&mut self, handle: Handle) -> Option<&mut T> {
+        let place = self.places.get_mut(handle.index as usize)?;
+        place.thing.as_mut().filter(|_| place.turn == handle.turn)
+    }
+
+    /// Takes the thing out, if it is still there.
+    #[inline]
+    pub fn remove(&mut self, handle: Handle) -> Option<T> {
+        let place = self.places.get_mut(handle.index as usize)?;
+        if place.turn != handle.turn {
+            return None;
+        }
+        let thing = place.thing.take()?;
+        place.turn = place.turn.wrapping_add(1);
+        self.free.push(handle.index);
+        Some(thing)
+    }
+
+    /// How many things are there.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Whether nothing is there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every thing that is there.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().filter_map(|place| place.thing.as_mut())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_of_something_gone_finds_nobody() {
+        let mut slab = Slab::default();
+        let first = slab.insert('a');
+        assert_eq!(slab.remove(first), Some('a'));
+        let second = slab.insert('b');
+        assert_eq!(slab.get(first), None);
+        assert_eq!(slab.remove(first), None);
+        assert_eq!(slab.get(second), Some(&'b'));
+        assert_eq!(Handle::from_u64(second.as_u64()), second);
+        assert_eq!(slab.len(), 1);
+    }
+}

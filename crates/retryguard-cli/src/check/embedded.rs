@@ -1,0 +1,50 @@
+//! The models that come with the command.
+
+/// A model of a suite and the constant that its configurations differ in.
+pub(super) struct Pattern {
+    /// As the paper abbreviates it.
+    pub(super) short: &'static str,
+    pub(super) title: &'static str,
+    pub(super) text: &'static str,
+    pub(super) parameter: &'static str,
+    /// What the paper calls the parameter.
+    pub(super) label: &'static str,
+    pub(super) values: &'static [i64],
+}
+
+pub(super) const PATTERNS: &[Pattern] = &[
+    Pattern {
+        short: "SP",
+        title: "Simple Proxy",
+        text: include_str!("../../../../models/resiliency-patterns/simple-proxy.prism"),
+        parameter: "CONN_TO",
+        label: "CTO",
+        values: &[2, 10, 20, 40],
+    },
+    Pattern {
+        short: "RP",
+        title: "Retry",
+        text: include_str!("../../../../models/resiliency-patterns/retry.prism"),
+        parameter: "MAX_BO",
+        label: "MBO",
+        values: &[10, 20, 40],
+    },
+    Pattern {
+        short: "SCB",
+        title: "Static Circuit Breaker",
+        text: include_str!("../../../../models/resiliency-patterns/static-circuit-breaker.prism"),
+        parameter: "CB_TO",
+        label: "CBTO",
+        values: &[10, 20, 40],
+    },
+    Pattern {
+        short: "DCB",
+        title: "Dynamic Circuit Breaker",
+        text: include_str!("../../../../models/resiliency-patterns/dynamic-circuit-breaker.prism"),
+        parameter: "MAX_TO",
+        label: "CBTO",
+        values: &[10, 20, 40],
+    },
+];
+
+pub(super) const TIMES: &str = include_str!("../../../../models/resiliency-patterns/times.props");

@@ -1,0 +1,209 @@
+//! `retryguard check`: a model and properties in, values out.
+
+mod constants;
+mod embedded;
+mod output;
+mod suite;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use rayon::prelude::*;
+use retryguard_model::{Constants, Format, Model, Options, Properties};
+
+use output::Row;
+
+/// Checks a model in the PRISM language, or the suite of resiliency patterns.
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    /// The model: a file in the PRISM language that describes a ctmc.
+    #[arg(required_unless_present = "suite")]
+    model: Option<PathBuf>,
+    /// A property, such as 'P=? [ F<=10 x=3 ]'. May be given more than once.
+    #[arg(long = "prop", value_name = "PROPERTY")]
+    properties: Vec<String>,
+    /// A file of properties.
+    #[arg(long = "props", value_name = "FILE")]
+    property_file: Option<PathBuf>,
+    /// Values of open constants: A=0.5,B=0:10:40 (from:step:to). May be given more than once.
+    #[arg(long = "const", value_name = "NAME=VALUE")]
+    constants: Vec<String>,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print comma-separated values.
+    #[arg(long)]
+    csv: bool,
+    /// Print the chain as built, unreduced, instead of values.
+    #[arg(long, value_name = "FORMAT")]
+    export: Option<Export>,
+    /// Sweep a built-in suite of models and write its figures and table.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "properties", "property_file", "constants", "export"])]
+    suite: Option<Suite>,
+    /// Where the suite writes its files.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        default_value = "resiliency-patterns",
+        requires = "suite"
+    )]
+    out: PathBuf,
+    /// Build the chain as written, without reductions.
+    #[arg(long)]
+    no_reduce: bool,
+    /// Give states that nothing leaves a self-loop, instead of stopping with an error.
+    #[arg(long)]
+    fix_deadlocks: bool,
+    /// Do not explore states that are reached with less than this probability, and report what lies between.
+    #[arg(long, value_name = "PROBABILITY")]
+    truncate: Option<f64>,
+    /// States that may be built.
+    #[arg(long, default_value_t = Options::default().max_states)]
+    max_states: u64,
+    /// Memory that a chain may take, in MiB.
+    #[arg(long, default_value_t = Options::default().max_memory >> 20)]
+    max_memory: u64,
+    /// Instances solved at a time; all cores if not given.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Export {
+    /// Graphviz.
+    Dot,
+    /// The direct encoding that Storm reads.
+    Drn,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Suite {
+    /// Simple Proxy, Retry, Static and Dynamic Circuit Breaker.
+    ResiliencyPatterns,
+}
+
+impl Check {
+    /// Exit codes: 0 for answers, 1 for a model, a property or a limit that stands in their way (usage errors are 2).
+    pub(crate) fn run(self) -> ExitCode {
+        match self.answer() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn answer(self) -> anyhow::Result<()> {
+        if let Some(threads) = self.threads {
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build_global()
+                .context("cannot start the threads")?;
+        }
+        match (&self.suite, &self.model) {
+            (Some(Suite::ResiliencyPatterns), _) => suite::run(&self.out),
+            (None, Some(path)) => self.run_model(path),
+            (None, None) => bail!("give a model, or --suite resiliency-patterns"),
+        }
+    }
+
+    fn options(&self) -> Options {
+        let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        Options {
+            max_states: self.max_states,
+            max_memory: self.max_memory << 20,
+            reduce: !self.no_reduce,
+            fix_deadlocks: self.fix_deadlocks,
+            truncate: self.truncate,
+            progress: terminal.then_some(show_progress as fn(u64)),
+            ..Options::default()
+        }
+    }
+
+    fn run_model(&self, path: &Path) -> anyhow::Result<()> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the model {}", path.display()))?;
+        let name = path.display().to_string();
+        let model = Model::parse(&text).map_err(|e| anyhow::anyhow!(e.render(&name, &text, "")))?;
+        let instances = constants::instances(&self.constants)?;
+        if let Some(export) = self.export {
+            let [constants] = instances.as_slice() else {
+                bail!("--export takes one value for each constant, not a range");
+            };
+            let format = match export {
+                Export::Dot => Format::Dot,
+                Export::Drn => Format::Drn,
+            };
+            let exported = retryguard_model::export(&model, constants, &self.options(), format)
+                .map_err(|e| anyhow::anyhow!(e.render(&name, &text, "")))?;
+            return output::print(&exported);
+        }
+        let property_text = self.property_text()?;
+        let render = |e: &retryguard_model::Error| anyhow::anyhow!(e.render(&name, &text, &property_text));
+        let properties = Properties::parse(&property_text).map_err(|e| render(&e))?;
+        if properties.is_empty() {
+            bail!("nothing is asked: give --prop 'P=? [ F … ]' or --props FILE");
+        }
+        let options = self.options();
+        let solved: Vec<Result<Vec<Row>, retryguard_model::Error>> = instances
+            .par_iter()
+            .map(|constants| rows(&model, &properties, constants, &options))
+            .collect();
+        let mut all = Vec::new();
+        for (result, constants) in solved.into_iter().zip(&instances) {
+            all.extend(result.map_err(|e| {
+                let error = render(&e);
+                if instances.len() > 1 {
+                    error.context(format!("with {}", output::constants_text(constants)))
+                } else {
+                    error
+                }
+            })?);
+        }
+        output::print(&if self.json {
+            output::json(&all)
+        } else if self.csv {
+            output::csv(&all)
+        } else {
+            output::text(&all)
+        })
+    }
+
+    fn property_text(&self) -> anyhow::Result<String> {
+        let mut text = self.properties.join("\n;\n");
+        if let Some(path) = &self.property_file {
+            let file = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the properties {}", path.display()))?;
+            if !text.is_empty() {
+                text.push_str("\n;\n");
+            }
+            text.push_str(&file);
+        }
+        Ok(text)
+    }
+}
+
+/// Answers all properties for one set of constants.
+fn rows(
+    model: &Model,
+    properties: &Properties,
+    constants: &Constants,
+    options: &Options,
+) -> Result<Vec<Row>, retryguard_model::Error> {
+    let answers = retryguard_model::check(model, properties, constants, options)?;
+    Ok(answers
+        .into_iter()
+        .map(|answer| Row {
+            constants: constants.clone(),
+            answer,
+        })
+        .collect())
+}
+
+/// Many instances may be built at once; the line shows whichever spoke last.
+fn show_progress(states: u64) {
+    eprint!("\r{states} states … ");
+}

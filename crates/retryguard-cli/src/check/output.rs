@@ -1,0 +1,166 @@
+//! Answers as text, JSON or comma-separated values.
+
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
+
+use retryguard_model::{Answer, Constants, Outcome, Value};
+use serde_json::{Map, json};
+
+/// One answer and the constants it is for.
+pub(super) struct Row {
+    pub(super) constants: Constants,
+    pub(super) answer: Answer,
+}
+
+/// Prints to standard output. A reader that has seen enough is no error.
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+pub(super) fn constants_text(constants: &Constants) -> String {
+    let all: Vec<String> = constants
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    all.join(",")
+}
+
+pub(super) fn text(rows: &[Row]) -> String {
+    let mut out = String::new();
+    let mut notes: &[String] = &[];
+    for row in rows {
+        let answer = &row.answer;
+        if answer.notes.as_slice() != notes {
+            notes = &answer.notes;
+            for note in notes {
+                let _ = writeln!(out, "# {note}");
+            }
+        }
+        let constants = constants_text(&row.constants);
+        let gap = if constants.is_empty() { "" } else { "  " };
+        let _ = writeln!(
+            out,
+            "{constants}{gap}{} = {}  ({} states, {} transitions, built in {:.3} s, solved in {:.3} s)",
+            answer.name.as_deref().unwrap_or(&answer.property),
+            outcome_text(&answer.outcome),
+            answer.states,
+            answer.transitions,
+            answer.build_seconds,
+            answer.solve_seconds,
+        );
+    }
+    out
+}
+
+fn outcome_text(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Number(value) => number_text(*value),
+        Outcome::Range(low, high) => format!(
+            "{} to {} over the initial states",
+            number_text(*low),
+            number_text(*high)
+        ),
+        Outcome::Between(low, high) => format!("between {} and {}", number_text(*low), number_text(*high)),
+        Outcome::Truth(value) => value.to_string(),
+    }
+}
+
+fn number_text(value: f64) -> String {
+    if value.is_infinite() {
+        "Infinity".to_owned()
+    } else {
+        value.to_string()
+    }
+}
+
+pub(super) fn json(rows: &[Row]) -> String {
+    let results: Vec<serde_json::Value> = rows.iter().map(row_json).collect();
+    format!("{:#}\n", json!({ "results": results }))
+}
+
+fn row_json(row: &Row) -> serde_json::Value {
+    let answer = &row.answer;
+    let consts: Map<String, serde_json::Value> = row
+        .constants
+        .iter()
+        .map(|(name, value)| {
+            let value = match value {
+                Value::Int(value) => json!(value),
+                Value::Real(value) => json!(value),
+                Value::Bool(value) => json!(value),
+            };
+            (name.clone(), value)
+        })
+        .collect();
+    let mut result = json!({
+        "consts": consts,
+        "property": answer.property,
+        "value": outcome_json(&answer.outcome),
+        "states": answer.states,
+        "transitions": answer.transitions,
+        "buildSeconds": answer.build_seconds,
+        "solveSeconds": answer.solve_seconds,
+    });
+    if let Some(name) = &answer.name {
+        result["name"] = json!(name);
+    }
+    if !answer.notes.is_empty() {
+        result["reductions"] = json!(answer.notes);
+    }
+    if let Outcome::Between(low, high) | Outcome::Range(low, high) = answer.outcome {
+        result["lower"] = number_json(low);
+        result["upper"] = number_json(high);
+    }
+    result
+}
+
+fn outcome_json(outcome: &Outcome) -> serde_json::Value {
+    match outcome {
+        Outcome::Truth(value) => json!(value),
+        Outcome::Range(..) => serde_json::Value::Null,
+        other => other.number().map_or(serde_json::Value::Null, number_json),
+    }
+}
+
+/// JSON has no infinity; the word is what JavaScript's and Python's own readers understand as a number.
+fn number_json(value: f64) -> serde_json::Value {
+    if value.is_infinite() {
+        json!("Infinity")
+    } else {
+        json!(value)
+    }
+}
+
+pub(super) fn csv(rows: &[Row]) -> String {
+    let names: Vec<&String> = rows
+        .first()
+        .map(|row| row.constants.keys().collect())
+        .unwrap_or_default();
+    let mut out = String::new();
+    for name in &names {
+        let _ = write!(out, "{name},");
+    }
+    out.push_str("property,value,states,transitions,build_seconds,solve_seconds\n");
+    for row in rows {
+        for name in &names {
+            let _ = write!(out, "{},", row.constants[*name]);
+        }
+        let answer = &row.answer;
+        let property = answer.name.as_deref().unwrap_or(&answer.property);
+        let _ = writeln!(
+            out,
+            "\"{}\",{},{},{},{},{}",
+            property.replace('"', "\"\""),
+            outcome_text(&answer.outcome),
+            answer.states,
+            answer.transitions,
+            answer.build_seconds,
+            answer.solve_seconds
+        );
+    }
+    out
+}

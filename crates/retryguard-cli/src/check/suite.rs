@@ -1,0 +1,152 @@
+//! `retryguard check --suite resiliency-patterns`: the paper's sweep, its three figures, its table, and its claims beside what our
+//! models say.
+
+mod chart;
+mod claims;
+mod table;
+
+use std::path::Path;
+
+use anyhow::Context;
+use rayon::prelude::*;
+use retryguard_model::{Constants, Model, Options, Properties, Value};
+
+use super::embedded::{PATTERNS, Pattern, TIMES};
+use super::output::print;
+
+/// The availabilities of Table I.
+const AVAILABILITIES: &[f64] = &[0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+
+/// One configuration at one availability.
+#[derive(Clone, Debug, PartialEq)]
+struct Point {
+    model: String,
+    parameter: String,
+    value: i64,
+    availability: f64,
+    total: f64,
+    contention: f64,
+}
+
+pub(super) fn run(folder: &Path) -> anyhow::Result<()> {
+    let points = sweep(PATTERNS, AVAILABILITIES)?;
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let csv = table::write(&points);
+    // The figures are drawn from the table as it is written, so that the digits beyond it cannot move a line.
+    let rounded = table::read(&csv)?;
+    let mut written = vec![("table.csv".to_owned(), csv)];
+    written.extend(files(&rounded));
+    for (name, text) in &written {
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        eprintln!("wrote {}", path.display());
+    }
+    print(&claims::report(&rounded))
+}
+
+/// Everything that is made from the table.
+fn files(points: &[Point]) -> Vec<(String, String)> {
+    vec![
+        ("figure-9.svg".to_owned(), chart::figure_9(points)),
+        ("figure-10.svg".to_owned(), chart::figure_10(points)),
+        ("figure-11.svg".to_owned(), chart::figure_11(points)),
+        (
+            "README.md".to_owned(),
+            table::readme(points, &claims::report(points)),
+        ),
+    ]
+}
+
+fn sweep(patterns: &[Pattern], availabilities: &[f64]) -> anyhow::Result<Vec<Point>> {
+    let properties =
+        Properties::parse(TIMES).map_err(|e| anyhow::anyhow!(e.render("times.props", "", TIMES)))?;
+    let mut instances = Vec::new();
+    for pattern in patterns {
+        let model = Model::parse(pattern.text)
+            .map_err(|e| anyhow::anyhow!(e.render(pattern.title, pattern.text, "")))?;
+        for value in pattern.values {
+            for availability in availabilities {
+                instances.push((pattern, model.clone(), *value, *availability));
+            }
+        }
+    }
+    instances
+        .par_iter()
+        .map(|(pattern, model, value, availability)| {
+            let constants = Constants::from([
+                (pattern.parameter.to_owned(), Value::Int(*value)),
+                ("AV".to_owned(), Value::Real(*availability)),
+            ]);
+            let answers = retryguard_model::check(model, &properties, &constants, &Options::default())
+                .map_err(|e| anyhow::anyhow!(e.render(pattern.title, pattern.text, TIMES)))?;
+            let number = |place: usize| {
+                answers
+                    .get(place)
+                    .and_then(|answer| answer.outcome.number())
+                    .context("the suite asks for two numbers")
+            };
+            Ok(Point {
+                model: pattern.short.to_owned(),
+                parameter: pattern.label.to_owned(),
+                value: *value,
+                availability: *availability,
+                total: number(0)?,
+                contention: number(1)?,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMITTED: &str = include_str!("../../../../docs/resiliency-patterns/table.csv");
+
+    fn committed(name: &str) -> &'static str {
+        match name {
+            "figure-9.svg" => include_str!("../../../../docs/resiliency-patterns/figure-9.svg"),
+            "figure-10.svg" => include_str!("../../../../docs/resiliency-patterns/figure-10.svg"),
+            "figure-11.svg" => include_str!("../../../../docs/resiliency-patterns/figure-11.svg"),
+            "README.md" => include_str!("../../../../docs/resiliency-patterns/README.md"),
+            other => panic!("{other} is not committed"),
+        }
+    }
+
+    #[test]
+    fn committed_figures_are_those_of_the_committed_table() {
+        let points = table::read(COMMITTED).unwrap();
+        for (name, text) in files(&points) {
+            assert_eq!(
+                text,
+                committed(&name),
+                "{name}: run `cargo run --release -- check --suite resiliency-patterns --out docs/resiliency-patterns`"
+            );
+        }
+    }
+
+    /// The dynamic breaker's larger caps take seconds each, so the test asks for its smallest, at two availabilities.
+    #[test]
+    fn the_committed_table_is_what_the_models_say() {
+        let points = table::read(COMMITTED).unwrap();
+        assert_eq!(points.len(), (4 + 3 + 3 + 3) * AVAILABILITIES.len());
+        let mut fresh = sweep(&PATTERNS[..3], AVAILABILITIES).unwrap();
+        let dynamic = Pattern {
+            values: &[10],
+            ..PATTERNS[3]
+        };
+        fresh.extend(sweep(&[dynamic], &[0.5, 0.9]).unwrap());
+        for point in &fresh {
+            let known = points
+                .iter()
+                .find(|p| {
+                    p.model == point.model && p.value == point.value && p.availability == point.availability
+                })
+                .unwrap();
+            for (a, b) in [(known.total, point.total), (known.contention, point.contention)] {
+                assert!((a / b - 1.0).abs() < 1e-6, "{known:?} {point:?}");
+            }
+        }
+    }
+}

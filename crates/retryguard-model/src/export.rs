@@ -1,0 +1,95 @@
+//! The chain as other tools read it, so that they can disagree.
+
+use std::fmt::Write as _;
+
+use crate::chain::Chain;
+use crate::check::{Constants, Model, full_chain};
+use crate::error::Error;
+use crate::options::Options;
+use crate::program::Program;
+
+/// A language to export a chain in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Graphviz.
+    Dot,
+    /// The direct encoding of Storm.
+    Drn,
+}
+
+/// The chain of `model` as written, unreduced.
+pub fn export(
+    model: &Model,
+    constants: &Constants,
+    options: &Options,
+    format: Format,
+) -> Result<String, Error> {
+    let (program, chain) = full_chain(model, constants, options)?;
+    Ok(match format {
+        Format::Dot => dot(&program, &chain),
+        Format::Drn => drn(&program, &chain),
+    })
+}
+
+fn dot(program: &Program, chain: &Chain) -> String {
+    let mut out = String::from("digraph chain {\n  node [shape=box];\n");
+    let width = program.variables.len();
+    for s in 0..chain.states() {
+        let values = &chain.valuations[s * width..(s + 1) * width];
+        let start = if chain.initial.iter().any(|i| *i as usize == s) {
+            ", style=bold"
+        } else {
+            ""
+        };
+        let _ = writeln!(out, "  {s} [label=\"{}\"{start}];", program.show(values));
+    }
+    for s in 0..chain.states() {
+        for (to, rate) in chain.row(s) {
+            let _ = writeln!(out, "  {s} -> {to} [label=\"{rate}\"];");
+        }
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn drn(program: &Program, chain: &Chain) -> String {
+    let names: Vec<String> = program
+        .rewards
+        .iter()
+        .enumerate()
+        .map(|(place, rewards)| {
+            rewards
+                .name
+                .clone()
+                .unwrap_or_else(|| format!("reward{}", place + 1))
+        })
+        .collect();
+    let states = chain.states();
+    let mut out = format!(
+        "@type: CTMC\n@parameters\n\n@reward_models\n{}\n@nr_states\n{states}\n@nr_choices\n{states}\n@model\n",
+        names.join(" ")
+    );
+    for s in 0..states {
+        let total: f64 = chain.row(s).map(|(_, rate)| rate).sum();
+        let _ = write!(out, "state {s} !{total}");
+        if !names.is_empty() {
+            let earned: Vec<String> = (0..names.len())
+                .map(|r| (chain.state_rewards[r][s] + chain.transition_rewards[r][s]).to_string())
+                .collect();
+            let _ = write!(out, " [{}]", earned.join(", "));
+        }
+        if chain.initial.iter().any(|i| *i as usize == s) {
+            out.push_str(" init");
+        }
+        for ((name, _), truths) in program.labels.iter().zip(&chain.conditions) {
+            if truths[s] {
+                let _ = write!(out, " {name}");
+            }
+        }
+        out.push_str("\n\taction 0\n");
+        for (to, rate) in chain.row(s) {
+            let _ = writeln!(out, "\t\t{to} : {}", rate / total);
+        }
+    }
+    out
+}

@@ -1,0 +1,302 @@
+//! `retryguard predict`: what retries do to a target, from closed forms, before anything is built.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use retryguard_model::closed_forms::{
+    Attempts, BadInput, Below, Buffer, Delay, Feedback, Load, Overload, Threshold,
+};
+use serde_json::{Value, json};
+
+/// Predict rejection, retries, load and delay from closed forms, and where to set the guard.
+///
+/// Above capacity (load > 1) the forms are those of pure overload; up to capacity rejections come from a full
+/// buffer (M/M/1/m). Delays are in units of the first wait, which doubles with every retry.
+///
+/// Exits with 0, or with 2 when a number cannot be used.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Offered calls over the target's capacity: 1.5 is 150 %.
+    #[arg(long, value_name = "RHO", allow_negative_numbers = true)]
+    load: f64,
+    /// Attempts that a call may make, the first included.
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    attempts: u32,
+    /// Calls that the target holds at once, waiting and in service: the m of M/M/1/m.
+    #[arg(long, value_name = "M", default_value_t = 50, allow_negative_numbers = true)]
+    buffer: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let prediction = match Prediction::new(arguments) {
+        Ok(prediction) => prediction,
+        Err(bad) => {
+            eprintln!("retryguard predict: {bad}");
+            return ExitCode::from(2);
+        }
+    };
+    let text = if arguments.json {
+        format!("{:#}\n", prediction.as_json())
+    } else {
+        prediction.as_text()
+    };
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("retryguard predict: cannot write the prediction: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+struct Prediction {
+    load: Load,
+    attempts: Attempts,
+    buffer: Buffer,
+    rejection: f64,
+    retries_per_call: f64,
+    total_load: f64,
+    delay: Delay,
+    feedback: Feedback,
+    storm: Feedback,
+    threshold: Threshold,
+}
+
+impl Prediction {
+    fn new(arguments: &Arguments) -> Result<Self, BadInput> {
+        let load = Load::new(arguments.load)?;
+        let attempts = Attempts::new(arguments.attempts)?;
+        let buffer = Buffer::new(arguments.buffer)?;
+        let below = Below::new(load, attempts, buffer);
+        let (rejection, retries_per_call, total_load, delay) = match Overload::new(load, attempts) {
+            Ok(storm) => (
+                storm.rejection(),
+                storm.retries_per_call(),
+                storm.total_load(),
+                storm.delay(),
+            ),
+            Err(_) => (
+                below.rejection(),
+                below.retries_per_call(),
+                below.total_load(),
+                below.delay(),
+            ),
+        };
+        Ok(Self {
+            load,
+            attempts,
+            buffer,
+            rejection,
+            retries_per_call,
+            total_load,
+            delay,
+            feedback: below.with_feedback(),
+            storm: below.after_a_storm(),
+            threshold: Threshold::new(load, attempts, buffer),
+        })
+    }
+
+    fn overloaded(&self) -> bool {
+        self.load > Load::CAPACITY
+    }
+
+    fn model(&self) -> String {
+        if self.overloaded() {
+            "overload: the target serves its capacity and rejects the rest".to_owned()
+        } else {
+            let m = self.buffer.get();
+            format!("up to capacity: M/M/1/{m}, a call is rejected when the buffer of {m} is full")
+        }
+    }
+
+    /// To a tenth of a per cent: nobody can measure a threshold finer than that.
+    fn guard_threshold(&self) -> Option<f64> {
+        let rounded = (self.threshold.value()? * 1000.0).round() / 1000.0;
+        (rounded > self.threshold.above && rounded < self.threshold.below).then_some(rounded)
+    }
+
+    fn guard_reason(&self) -> String {
+        let Threshold {
+            above,
+            below,
+            normal,
+            overload,
+        } = self.threshold;
+        let (quiet, loud) = (percent(above), percent(below));
+        let (normal, overload) = (percent(normal.get()), percent(overload.get()));
+        match self.guard_threshold() {
+            Some(_) => format!(
+                "with retries on, {quiet} of attempts are rejected at {normal} load: a lower threshold switches \
+                 off on a healthy day; with retries off, {loud} are rejected at {overload} load: a higher one \
+                 takes its own remedy for recovery and flaps (20 % does so below 125 % load)"
+            ),
+            None => format!(
+                "no threshold tells {normal} load with retries ({quiet} rejected) from {overload} load without \
+                 ({loud}): give the target a larger buffer or calls fewer attempts"
+            ),
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let settled = |state: &Feedback| {
+            json!({
+                "rejection": state.rejection,
+                "retriesPerCall": state.retries_per_call,
+                "totalLoad": state.total_load,
+            })
+        };
+        json!({
+            "load": self.load.get(),
+            "attempts": self.attempts.get(),
+            "buffer": self.buffer.get(),
+            "model": if self.overloaded() { "overload" } else { "M/M/1/m" },
+            "rejection": self.rejection,
+            "retriesPerCall": self.retries_per_call,
+            "totalLoad": self.total_load,
+            "expectedDelay": self.delay.expected(),
+            "expectedDelayLastWaitOmitted": self.delay.last_wait_omitted(),
+            "expectedDelayPaperEq8": self.delay.printed(),
+            "withBufferAndRetries": settled(&self.feedback),
+            "afterAStorm": settled(&self.storm),
+            "guardThreshold": self.guard_threshold(),
+            "guardThresholdReason": self.guard_reason(),
+        })
+    }
+
+    fn as_text(&self) -> String {
+        let k = self.attempts.get();
+        let mut lines = vec![
+            format!("load {}, {k} attempts; {}", self.load.get(), self.model()),
+            line("rejection", &percent(self.rejection), "of attempts"),
+            line("retries", &number(self.retries_per_call), "a call"),
+            line("total load", &number(self.total_load), "times the capacity"),
+            line(
+                "expected delay",
+                &number(self.delay.last_wait_omitted()),
+                &format!("first waits: what {k} attempts wait, {} waits at most", k - 1),
+            ),
+            line(
+                "",
+                &number(self.delay.expected()),
+                &format!("first waits as the paper defines it, {k} waits at most (Eqs. 6 and 7)"),
+            ),
+            line(
+                "",
+                &number(self.delay.printed()),
+                "first waits as the paper prints it (Eq. 8, not the sum of Eqs. 6 and 7)",
+            ),
+        ];
+        lines.push(line(
+            "with feedback",
+            &percent(self.feedback.rejection),
+            &format!(
+                "rejected, {} retries a call, once retries fill the buffer of {} too",
+                number(self.feedback.retries_per_call),
+                self.buffer.get()
+            ),
+        ));
+        if self.storm.rejection > self.feedback.rejection + 1e-6 {
+            lines.push(line(
+                "after a storm",
+                &percent(self.storm.rejection),
+                "rejected: a storm outlives its cause here, until retries are switched off",
+            ));
+        }
+        let threshold = self.guard_threshold().map_or_else(|| "none".to_owned(), percent);
+        lines.push(line("guard threshold", &threshold, &self.guard_reason()));
+        lines.join("\n") + "\n"
+    }
+}
+
+fn line(name: &str, value: &str, meaning: &str) -> String {
+    format!("{name:<16}{value:>10}  {meaning}")
+}
+
+fn number(value: f64) -> String {
+    if value == 0.0 || (1e-4..1e6).contains(&value) {
+        format!("{value:.4}")
+    } else {
+        format!("{value:.3e}")
+    }
+}
+
+fn percent(share: f64) -> String {
+    if share == 0.0 || share >= 1e-4 {
+        let text = format!("{:.2}", share * 100.0);
+        format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+    } else {
+        format!("{:.2e} %", share * 100.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn predict(load: f64, attempts: u32, buffer: u32) -> Result<Prediction, BadInput> {
+        Prediction::new(&Arguments {
+            load,
+            attempts,
+            buffer,
+            json: true,
+        })
+    }
+
+    #[test]
+    fn the_keys_that_scripts_read() {
+        let json = predict(1.5, 5, 50).unwrap().as_json();
+        for (key, expected) in [
+            ("rejection", "0.8027"),
+            ("retriesPerCall", "2.3797"),
+            ("totalLoad", "5.0695"),
+            ("expectedDelay", "12.8159"),
+            ("expectedDelayLastWaitOmitted", "7.4826"),
+            ("expectedDelayPaperEq8", "14.8543"),
+        ] {
+            assert_eq!(format!("{:.4}", json[key].as_f64().unwrap()), expected, "{key}");
+        }
+        assert_eq!(json["model"], "overload");
+        let threshold = json["guardThreshold"].as_f64().unwrap();
+        assert!((0.005..0.0909).contains(&threshold), "{threshold}");
+    }
+
+    #[test]
+    fn up_to_capacity_the_buffer_decides_and_the_text_says_so() {
+        let prediction = predict(0.8, 3, 10).unwrap();
+        let rejection = 0.2 * 0.8_f64.powi(10) / (1.0 - 0.8_f64.powi(11));
+        assert!((prediction.rejection - rejection).abs() < 1e-12);
+        assert_eq!(prediction.as_json()["model"], "M/M/1/m");
+        assert!(prediction.as_text().contains("M/M/1/10"));
+        // At capacity too: 1/(m + 1).
+        assert!((predict(1.0, 3, 10).unwrap().rejection - 1.0 / 11.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn without_a_threshold_the_reason_says_what_to_change() {
+        let prediction = predict(1.5, 5, 1).unwrap();
+        assert_eq!(prediction.as_json()["guardThreshold"], Value::Null);
+        assert!(prediction.guard_reason().contains("larger buffer"));
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_used() {
+        assert!(predict(-1.0, 5, 50).is_err());
+        assert!(predict(1.5, 0, 50).is_err());
+        assert!(predict(1.5, 5, 0).is_err());
+    }
+
+    #[test]
+    fn small_shares_are_not_shown_as_nothing() {
+        assert_eq!(percent(2.85e-6), "2.85e-4 %");
+        assert_eq!(percent(0.2), "20 %");
+        assert_eq!(number(0.0), "0.0000");
+    }
+}

@@ -20,6 +20,9 @@
 //! Not retryable → retried below → forbidden by the target → not idempotent → not replayable → attempts used
 //! → delay too long → deadline → (the target as a whole:) gate → guard → budget. What concerns the request
 //! comes first, because it is the most useful thing to be told; what is spent by asking comes last.
+//!
+//! A retry that has waited, for its time or for a place, meets gate and guard once more: a closed gate puts it
+//! off again, and a guard that has switched off since ends the call. Neither is drawn or charged twice.
 
 use std::time::Duration;
 
@@ -32,6 +35,7 @@ use crate::{
     deadline::Deadline,
     hedge,
     outcome::{Failure, FailureKind, Outcome},
+    ratio::Ratio,
     refusal::Refusal,
     target::{Admission, AttemptKind, Permit, Queued, Target},
     time::Instant,
@@ -296,7 +300,7 @@ impl Call {
             return Step::Wait;
         }
         match std::mem::replace(&mut self.state, State::Running) {
-            State::BackingOff { charge, .. } => self.send(AttemptKind::Retry, charge, target, now, chance),
+            State::BackingOff { charge, .. } => self.end_back_off(charge, target, now, chance),
             State::Queued { queued, charge, .. } => {
                 target.leave_queue(&queued, self.criticality, self.ticket);
                 self.unsent(queued.kind, charge, Refusal::BulkheadTimeout, target, now, chance)
@@ -317,6 +321,13 @@ impl Call {
                 if let Err(refusal) = self.still_wanted(queued.kind, target, now) {
                     target.leave_queue(&queued, self.criticality, self.ticket);
                     return self.unsent(queued.kind, charge, refusal, target, now, chance);
+                }
+                if target.has_closed_to(queued.kind, self.criticality, now) {
+                    target.leave_queue(&queued, self.criticality, self.ticket);
+                    return match queued.kind {
+                        AttemptKind::Retry => self.end_back_off(charge, target, now, chance),
+                        kind => self.unsent(kind, charge, Refusal::RetryAfter, target, now, chance),
+                    };
                 }
                 match target.admit_granted(&queued, self.criticality, now) {
                     Ok(permit) => self.note_sent(permit, charge.as_ref(), target, now),
@@ -402,6 +413,33 @@ impl Call {
             }
             Err(refusal) => self.unsent(kind, charge, refusal, target, now, chance),
         }
+    }
+
+    /// The wait before a retry is over. What the target has asked of everybody meanwhile holds for this
+    /// retry too, or everything that waits would still be sent to a target that has since said "stop".
+    fn end_back_off(
+        &mut self,
+        charge: Option<Charge>,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        let refusal = if target.gate().forbids_retries(now) {
+            Refusal::TargetForbids
+        } else if target.guard_share() == Ratio::ZERO {
+            Refusal::Guard
+        } else {
+            let until = target.gate().retry_at(now, self.criticality, None, now, chance);
+            if until <= now {
+                return self.send(AttemptKind::Retry, charge, target, now, chance);
+            }
+            if self.can_begin(target, until) {
+                self.state = State::BackingOff { until, charge };
+                return Step::Wait;
+            }
+            Refusal::Deadline
+        };
+        self.unsent(AttemptKind::Retry, charge, refusal, target, now, chance)
     }
 
     /// Notes an attempt that is sent now. Its charge is spent.

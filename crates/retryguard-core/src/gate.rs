@@ -95,7 +95,7 @@ impl Gate {
         (self.settings.scope == Scope::Target && now < until).then(|| now.until(until))
     }
 
-    /// Whether a hedge must stay away. A retry is put off instead: see [`Gate::retry_at`].
+    /// Whether retries and hedges must stay away. A retry is put off: see [`Gate::retry_at`].
     #[must_use]
     pub fn holds_again(&self, criticality: Criticality, now: Instant) -> bool {
         self.settings.scope != Scope::Call && now < self.closed_until[criticality.index()]

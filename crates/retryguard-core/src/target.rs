@@ -9,6 +9,9 @@
 //! 5. **breaker**, for good: a half-open breaker gives out one of its probes. Last, so that a probe is never
 //!    held by an attempt that still waits or is refused for another reason.
 //!
+//! An attempt that waited for its place is asked for gate and breaker again when the place has come: places
+//! come free when attempts end, and those may end in a request to be left alone.
+//!
 //! # Allowing a retry
 //!
 //! Asked by [`Call`](crate::Call) once the failure itself, the number of attempts and the deadline speak for
@@ -408,6 +411,18 @@ impl Target {
             Err(refusal) => {
                 self.forget(criticality, counted);
                 Err(refusal)
+            }
+        }
+    }
+
+    /// Whether the target as a whole has turned attempts of this kind away since one was decided.
+    pub(crate) fn has_closed_to(&self, kind: AttemptKind, criticality: Criticality, now: Instant) -> bool {
+        match kind {
+            AttemptKind::First => self.gate.holds_first(criticality, now).is_some(),
+            AttemptKind::Retry | AttemptKind::Hedge => {
+                self.gate.holds_again(criticality, now)
+                    || self.gate.forbids_retries(now)
+                    || self.guard_share() == Ratio::ZERO
             }
         }
     }

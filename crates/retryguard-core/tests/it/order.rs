@@ -3,3 +3,4 @@
 
 mod admitting;
 mod retrying;
+mod waiting;

@@ -27,8 +27,6 @@ pub(super) struct Account {
     pub(super) sent: u8,
     pub(super) retries: u8,
     pub(super) hedges: u8,
-    /// When the retry that waits was decided.
-    pub(super) decided: Instant,
     /// What a retry that is decided but not sent has taken: the budget's generation and the tokens.
     charge: Option<(u32, u32)>,
     /// The tokens of the last retry or hedge that was sent.
@@ -42,7 +40,6 @@ impl Account {
         sent: 0,
         retries: 0,
         hedges: 0,
-        decided: Instant::ZERO,
         charge: None,
         tokens: 0,
     };
@@ -64,8 +61,9 @@ pub(super) struct Ledger {
     pub(super) queue: VecDeque<usize>,
     /// Calls that were given a place and have not been told yet.
     pub(super) granted: Vec<usize>,
-    /// When the target asked to be left alone, and until when.
-    pub(super) gates: Vec<(Instant, Instant)>,
+    /// Until when the target has asked to be left alone, and not to be retried.
+    pub(super) closed_until: Instant,
+    pub(super) forbidden_until: Instant,
     generation: u32,
     firsts: u64,
     extras: u64,
@@ -109,8 +107,7 @@ impl Ledger {
     }
 
     /// A retry or a hedge is decided for a call.
-    pub(super) fn charge(&mut self, call: usize, after_timeout: bool, settings: &Settings, now: Instant) {
-        self.accounts[call].decided = now;
+    pub(super) fn charge(&mut self, call: usize, after_timeout: bool, settings: &Settings) {
         let tokens = match settings.budget {
             None => return,
             Some(budget::Settings::Quota {

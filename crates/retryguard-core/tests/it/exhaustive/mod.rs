@@ -214,9 +214,9 @@ fn three_calls_on_a_bulkhead_with_a_queue() {
                 ..with_jitter()
             },
             3,
-            10,
+            9,
         ),
-        1_300_000,
+        340_000,
     );
 }
 
@@ -266,6 +266,27 @@ fn two_calls_before_a_gate() {
             ..world(policy, 2, 9)
         },
         440_000,
+    );
+}
+
+#[test]
+fn three_calls_in_a_queue_before_a_gate() {
+    let outcomes = vec![
+        SUCCESS,
+        failed(FAULT),
+        hinted(FailureKind::Overload, retry_after(5)),
+    ];
+    let policy = Settings {
+        bulkhead: bulkhead(1),
+        ..base()
+    };
+    walk(
+        &World {
+            outcomes,
+            moments: vec![5],
+            ..world(policy, 3, 9)
+        },
+        200_000,
     );
 }
 

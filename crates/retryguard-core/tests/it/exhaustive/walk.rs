@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use retryguard_core::{
-    Call, Instant, Outcome, Target,
+    Call, Instant, Outcome, Ratio, Target,
     bulkhead::Ticket,
     call::{Attempt, Step, Verdict},
     chance::Lowest,
@@ -222,11 +222,14 @@ impl<'a> Path<'a> {
     }
 
     fn note_hints(&mut self, outcome: &Outcome) {
-        let wait = outcome.failure().and_then(|failure| failure.hints.retry_after);
-        if let Some(wait) = wait
-            && self.settings().gate.scope != gate::Scope::Call
-        {
-            self.ledger.gates.push((self.now, self.now.after(wait)));
+        let Some(failure) = outcome.failure() else { return };
+        let (wait, settings) = (failure.hints.retry_after, self.settings().gate);
+        assert_eq!(settings.scope, gate::Scope::Target);
+        let until = self.now.after(wait.unwrap_or_default());
+        self.ledger.closed_until = self.ledger.closed_until.max(until);
+        if failure.hints.do_not_retry {
+            let until = self.now.after(wait.unwrap_or(settings.no_retry_for));
+            self.ledger.forbidden_until = self.ledger.forbidden_until.max(until);
         }
     }
 
@@ -261,7 +264,14 @@ impl<'a> Path<'a> {
 
     fn waits(&mut self, call: usize, event: Event, before: Standing) {
         match (event, before) {
-            (Event::Start(_), Standing::Fresh) | (Event::Timer(_), Standing::BackingOff) => self.queues(call),
+            (Event::Start(_), Standing::Fresh) => self.queues(call),
+            (Event::Timer(_), Standing::BackingOff) if self.calls[call].is_queued() => self.queues(call),
+            // A gate that has closed meanwhile puts a retry off.
+            (Event::Timer(_), Standing::BackingOff) | (Event::Place(_), Standing::Queued) => {
+                assert!(!self.gate_open());
+                self.ledger.leave_queue(call);
+                self.ledger.accounts[call].standing = Standing::BackingOff;
+            }
             // A hedge that was not allowed.
             (Event::Timer(_), Standing::Running) => {}
             (Event::Outcome(_, _, index), Standing::Running) => {
@@ -295,29 +305,20 @@ impl<'a> Path<'a> {
 
     fn decide(&mut self, call: usize, after_timeout: bool) {
         assert!(
-            self.target.guard_share().parts() > 0,
+            self.target.guard_share() > Ratio::ZERO,
             "the guard lets nothing through"
         );
-        self.ledger.charge(call, after_timeout, self.settings(), self.now);
+        self.ledger.charge(call, after_timeout, self.settings());
     }
 
     fn sent(&mut self, call: usize, event: Event, before: Standing, attempt: Attempt) {
         match (attempt.kind, before) {
-            (AttemptKind::First, Standing::Fresh) => {
-                assert!(self.gate_open_since(self.now), "sent through a closed gate");
-            }
+            (AttemptKind::First, Standing::Fresh) | (AttemptKind::Retry, Standing::BackingOff) => {}
             (AttemptKind::First | AttemptKind::Retry, Standing::Queued) => {
                 assert!(matches!(event, Event::Place(_)) && self.ledger.granted.contains(&call));
                 self.ledger.leave_queue(call);
             }
-            (AttemptKind::Hedge, Standing::Running) => {
-                assert!(self.gate_open_since(self.now), "hedged through a closed gate");
-                self.decide(call, false);
-            }
-            (AttemptKind::Retry, Standing::BackingOff) => {
-                let decided = self.ledger.accounts[call].decided;
-                assert!(self.gate_open_since(decided), "retried through a closed gate");
-            }
+            (AttemptKind::Hedge, Standing::Running) => self.decide(call, false),
             // Decided and sent in one: the attempt before has ended now, or its time is up.
             (AttemptKind::Retry, Standing::Running) => {
                 assert!(self.ledger.runs_of(call).all(|run| run.attempt.ends <= self.now));
@@ -330,15 +331,26 @@ impl<'a> Path<'a> {
         self.ledger
             .send(call, attempt, self.settings(), self.target.breaker_state());
         self.check_times(call, attempt);
+        self.check_gate(attempt.kind);
     }
 
-    /// Whether no gate that was closed by `since` is still closed.
-    fn gate_open_since(&self, since: Instant) -> bool {
-        let gates = self.ledger.gates.iter();
-        self.settings().gate.scope == gate::Scope::Call
-            || gates
-                .filter(|gate| gate.0 <= since)
-                .all(|gate| gate.1 <= self.now)
+    fn gate_open(&self) -> bool {
+        self.ledger.closed_until <= self.now
+    }
+
+    /// Nothing passes a closed gate, and no retry one that forbids them or a guard that is off.
+    fn check_gate(&self, kind: AttemptKind) {
+        assert!(self.gate_open(), "sent through a closed gate");
+        if kind != AttemptKind::First {
+            assert!(
+                self.ledger.forbidden_until <= self.now,
+                "the target forbids retries"
+            );
+            assert!(
+                self.target.guard_share() > Ratio::ZERO,
+                "the guard lets nothing through"
+            );
+        }
     }
 
     fn check_times(&self, call: usize, attempt: Attempt) {

@@ -1,0 +1,8 @@
+//! The library against scripted services under paused time, and against real ones over loopback.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod layers;
+mod paused;
+mod storm;
+mod support;

@@ -1,6 +1,12 @@
 //! The `retryguard` command: thin. Each subcommand is a module of its own that parses its arguments, calls
 //! a library crate and prints. Standard output is data, standard error is talk.
 
+mod check;
+mod lint;
+mod predict;
+
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Stops retry storms: lint, predict, check, prove and enforce retry policies.
@@ -12,8 +18,16 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Check(check::Check),
+    Lint(lint::Arguments),
+    Predict(predict::Arguments),
+}
 
-fn main() {
-    match Arguments::parse().command {}
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Check(check) => check.run(),
+        Command::Lint(arguments) => lint::run(&arguments),
+        Command::Predict(arguments) => predict::run(&arguments),
+    }
 }

@@ -66,7 +66,6 @@ struct Prediction {
     total_load: f64,
     delay: Delay,
     feedback: Feedback,
-    storm: Feedback,
     threshold: Threshold,
 }
 
@@ -99,7 +98,6 @@ impl Prediction {
             total_load,
             delay,
             feedback: below.with_feedback(),
-            storm: below.after_a_storm(),
             threshold: Threshold::new(load, attempts, buffer),
         })
     }
@@ -146,13 +144,6 @@ impl Prediction {
     }
 
     fn as_json(&self) -> Value {
-        let settled = |state: &Feedback| {
-            json!({
-                "rejection": state.rejection,
-                "retriesPerCall": state.retries_per_call,
-                "totalLoad": state.total_load,
-            })
-        };
         json!({
             "load": self.load.get(),
             "attempts": self.attempts.get(),
@@ -164,8 +155,11 @@ impl Prediction {
             "expectedDelay": self.delay.expected(),
             "expectedDelayLastWaitOmitted": self.delay.last_wait_omitted(),
             "expectedDelayPaperEq8": self.delay.printed(),
-            "withBufferAndRetries": settled(&self.feedback),
-            "afterAStorm": settled(&self.storm),
+            "withFeedback": {
+                "rejection": self.feedback.rejection,
+                "retriesPerCall": self.feedback.retries_per_call,
+                "totalLoad": self.feedback.total_load,
+            },
             "guardThreshold": self.guard_threshold(),
             "guardThresholdReason": self.guard_reason(),
         })
@@ -203,13 +197,6 @@ impl Prediction {
                 self.buffer.get()
             ),
         ));
-        if self.storm.rejection > self.feedback.rejection + 1e-6 {
-            lines.push(line(
-                "after a storm",
-                &percent(self.storm.rejection),
-                "rejected: a storm outlives its cause here, until retries are switched off",
-            ));
-        }
         let threshold = self.guard_threshold().map_or_else(|| "none".to_owned(), percent);
         lines.push(line("guard threshold", &threshold, &self.guard_reason()));
         lines.join("\n") + "\n"

@@ -66,25 +66,16 @@ impl Below {
 
     /// The rejection p̃ that explains itself: the buffer is offered ρ(1 + p̃ + … + p̃^(k−1)) and rejects p̃ of it.
     ///
-    /// Close to capacity this is far from Eq. 9, because retries fill the very buffer that rejects them. Where
-    /// several p̃ explain themselves, a target that starts at rest comes to the smallest, which is returned: the
-    /// map is increasing, so iteration from zero climbs to it and cannot pass it.
+    /// Close to capacity this is far from Eq. 9, because retries fill the very buffer that rejects them. There is
+    /// exactly one such p̃: what the buffer lets in, Λ(1 − B(Λ)), grows with p̃, and what calls can have let in,
+    /// λ(1 − p̃^k), shrinks with it. So in this world a storm ends with its cause; storms that do not end come
+    /// from work that is done and thrown away, which no rejecting buffer has.
     #[must_use]
     pub fn with_feedback(&self) -> Feedback {
-        self.settle_from(0.0)
-    }
-
-    /// The largest rejection that explains itself: where a target that starts in a storm comes to. If it differs
-    /// from [`Below::with_feedback`], a storm outlives its cause.
-    #[must_use]
-    pub fn after_a_storm(&self) -> Feedback {
-        self.settle_from(1.0)
-    }
-
-    fn settle_from(&self, start: f64) -> Feedback {
-        /// Only at the one load where two solutions merge is convergence slower than geometric.
+        /// Far more than the geometric convergence needs even where it is slowest, close to capacity.
         const ROUNDS: u32 = 100_000;
-        let mut rejection = start;
+        // The map is increasing, so iteration from zero climbs to the solution and cannot pass it.
+        let mut rejection = 0.0;
         for _ in 0..ROUNDS {
             let total = self.load.get() * geometric(rejection, self.attempts.get());
             let next = 1.0 / geometric(1.0 / total, self.buffer.get() + 1);

@@ -27,6 +27,30 @@ fn rejection_by_bisection() {
     }
 }
 
+/// The rejection with feedback explains itself, and no other one does: between any two neighbours of a fine grid
+/// the excess changes its sign once.
+#[test]
+fn one_rejection_explains_itself() {
+    for (rho, k, m) in [(0.9, 3, 5), (0.97, 4, 20), (0.999, 30, 200), (1.5, 5, 50)] {
+        let settled = Below::new(load(rho), attempts(k), buffer(m))
+            .with_feedback()
+            .rejection;
+        let excess = |q: f64| {
+            let total: f64 = (0..k.cast_signed()).map(|i| rho * q.powi(i)).sum();
+            queue::single_server_rejection(load(total), buffer(m)) - q
+        };
+        assert!(excess(settled).abs() < 1e-12);
+        let signs: Vec<bool> = (0..10_000)
+            .map(|i| excess(f64::from(i) / 10_000.0) > 0.0)
+            .collect();
+        assert_eq!(
+            signs.windows(2).filter(|pair| pair[0] != pair[1]).count(),
+            1,
+            "ρ {rho} k {k} m {m}"
+        );
+    }
+}
+
 /// The balance equations of M/M/c/m solved by Gauss elimination of the whole matrix.
 #[test]
 fn many_servers_by_linear_algebra() {
@@ -175,10 +199,7 @@ fn simulate(rho: f64, k: u32, m: u32, calls: u32, dice: &mut Dice) -> Seen {
             rejected += count;
             if number + 1 < k {
                 // Times are positive, so their bits sort as they do.
-                waiting.push(Reverse((
-                    (now + WAIT * dice.exponential()).to_bits(),
-                    number + 1,
-                )));
+                waiting.push(Reverse(((now + WAIT * dice.exponential()).to_bits(), number + 1)));
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     lint::CODES,
@@ -16,21 +16,16 @@ use crate::{
 /// only [`Policy::parse`](crate::Policy::parse) knows.
 #[must_use]
 pub fn schema() -> String {
-    let Value::Object(mut schema) = Document::form(&()).schema else {
-        unreachable!("a section's schema is an object");
-    };
+    let mut schema = Document::form(&()).schema;
     // `defaults` and each of `services` have the same keys: said once, and referred to.
     let service = schema["properties"]["defaults"].take();
     let reference = json!({"$ref": "#/$defs/service"});
     schema["properties"]["defaults"] = reference.clone();
     schema["properties"]["services"]["additionalProperties"] = reference;
-    schema.insert("$defs".to_owned(), json!({"service": service}));
-    schema.insert(
-        "$schema".to_owned(),
-        json!("https://json-schema.org/draft/2020-12/schema"),
-    );
-    schema.insert("title".to_owned(), json!("RetryGuard policy"));
-    format!("{:#}\n", Value::Object(schema))
+    schema["$defs"] = json!({"service": service});
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!("RetryGuard policy");
+    format!("{schema:#}\n")
 }
 
 /// Every key with what it means, what may be written, its default and the reason for that, in Markdown.
@@ -131,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_schema_knows_the_keys_of_every_service() {
-        let schema: Value = serde_json::from_str(&schema()).unwrap();
+        let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
         let reference = &schema["properties"]["services"]["additionalProperties"]["$ref"];
         assert_eq!(reference, "#/$defs/service");
         assert_eq!(schema["properties"]["defaults"]["$ref"], *reference);

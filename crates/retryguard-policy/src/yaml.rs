@@ -51,7 +51,8 @@ impl Node {
     pub(crate) fn describe(&self) -> String {
         match &self.body {
             Body::Scalar { .. } if self.is_nothing() => "nothing".to_owned(),
-            Body::Scalar { text, .. } => format!("`{}`", shortened(text)),
+            Body::Scalar { text, plain: true } => format!("`{}`", shortened(text)),
+            Body::Scalar { text, .. } => format!("`{}` in quotes", shortened(text)),
             Body::List(_) => "a list".to_owned(),
             Body::Map(_) => "a block of keys".to_owned(),
         }

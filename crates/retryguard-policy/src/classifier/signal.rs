@@ -2,6 +2,8 @@
 
 use retryguard_core::FailureKind;
 
+use super::table;
+
 /// One entry of `retryOn` and its sister lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Signal {
@@ -73,14 +75,19 @@ impl Signal {
         matches!(self, Self::Status(_) | Self::Code(_))
     }
 
-    /// Whether it names a client error of HTTP other than the two that speak of load or time.
-    pub(crate) fn is_client_error(self) -> bool {
-        match self {
-            Self::Status(status) => status < 500 && status != 408 && status != 429,
-            Self::Class(class) => class == 4,
-            Self::Code(_) => false,
-            Self::Kind(kind) => FailureKind::ALL[kind] == FailureKind::Request,
-        }
+    /// Whether it names what another attempt cannot mend: a request at fault, a used-up quota, a caller that
+    /// has gone. Not 408 and 429, which speak of time and load.
+    pub(crate) fn is_hopeless(self) -> bool {
+        let kind = match self {
+            Self::Status(status) => table::status_by_default(usize::from(status)).kind,
+            Self::Class(class) => return class == 4,
+            Self::Code(code) => table::code_by_default(usize::from(code)).kind,
+            Self::Kind(kind) => FailureKind::ALL[kind],
+        };
+        matches!(
+            kind,
+            FailureKind::Request | FailureKind::Quota | FailureKind::Cancelled
+        )
     }
 }
 

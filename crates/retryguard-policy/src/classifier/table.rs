@@ -133,7 +133,7 @@ impl Table {
 }
 
 /// What an HTTP status says, by the rules for safe clients.
-fn status_by_default(status: usize) -> Reading {
+pub(super) fn status_by_default(status: usize) -> Reading {
     Reading::of(match status {
         408 | 504 => FailureKind::Timeout,
         429 | 503 => FailureKind::Overload,
@@ -149,7 +149,7 @@ fn status_by_default(status: usize) -> Reading {
 }
 
 /// What a gRPC code says.
-fn code_by_default(code: usize) -> Reading {
+pub(super) fn code_by_default(code: usize) -> Reading {
     let kind = match GRPC_CODES[code] {
         "CANCELLED" => FailureKind::Cancelled,
         "DEADLINE_EXCEEDED" => FailureKind::Timeout,

@@ -1,5 +1,7 @@
 //! The parts that bound how much is sent: budget, throttle, bulkhead, hedge and gate.
 
+use std::time::Duration;
+
 use retryguard_core::{Ratio, budget, bulkhead, gate, hedge, throttle, time::nanos};
 
 use super::{copied, means_nothing, ordered, place, value};
@@ -7,6 +9,10 @@ use crate::{
     diagnostics::Mistakes,
     written::{self, BudgetForm, Level, LimitForm, Share},
 };
+
+/// The machine's own defaults, which cannot be read off it because its budget has three forms.
+const BUDGET_PERCENT: Ratio = Ratio::percent(20);
+const BUDGET_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) fn gate(all: Option<&written::Gate>) -> gate::Settings {
     let default = gate::Settings::default();
@@ -26,21 +32,13 @@ pub(super) fn budget(
     all: &written::Budget,
     mistakes: &mut Mistakes,
 ) -> budget::Settings {
-    let budget::Settings::Ratio {
-        ratio,
-        window,
-        reserve,
-    } = budget::Settings::default()
-    else {
-        unreachable!("the machine's default budget is a ratio");
-    };
     let form = copied(&all.form).unwrap_or(BudgetForm::Ratio);
     refuse_other_forms(own, form, mistakes);
-    let window = copied(&all.interval).unwrap_or(window);
-    let reserve = value(&all.min_retry_rate).map_or(reserve, retry_rate);
+    let window = copied(&all.interval).unwrap_or(BUDGET_INTERVAL);
+    let reserve = retry_rate(value(&all.min_retry_rate));
     match form {
         BudgetForm::Ratio => budget::Settings::Ratio {
-            ratio: copied(&all.percent).map_or(ratio, |share| share.0),
+            ratio: copied(&all.percent).map_or(BUDGET_PERCENT, |share| share.0),
             window,
             reserve,
         },
@@ -69,9 +67,10 @@ pub(super) fn budget(
 }
 
 /// So many in an interval, as a rate that accrues and a number that can be saved up.
-fn retry_rate(rate: &written::RetryRate) -> budget::Reserve {
-    let count = copied(&rate.count).unwrap_or(1);
-    let interval = copied(&rate.interval).map_or(10 * Ratio::PARTS, nanos);
+fn retry_rate(rate: Option<&written::RetryRate>) -> budget::Reserve {
+    let count = rate.and_then(|rate| copied(&rate.count)).unwrap_or(1);
+    let interval = rate.and_then(|rate| copied(&rate.interval));
+    let interval = nanos(interval.unwrap_or(BUDGET_INTERVAL));
     let parts =
         u128::from(count) * u128::from(Ratio::PARTS) * u128::from(Ratio::PARTS) / u128::from(interval.max(1));
     budget::Reserve {
@@ -189,7 +188,7 @@ fn gradient(all: &written::Bulkhead, mistakes: &mut Mistakes) -> (bulkhead::Limi
 }
 
 /// How long and how many. A wait that is written without a number lets as many wait as there are places.
-fn queue(all: &written::Bulkhead, places: u32, mistakes: &mut Mistakes) -> (std::time::Duration, u32) {
+fn queue(all: &written::Bulkhead, places: u32, mistakes: &mut Mistakes) -> (Duration, u32) {
     let wait = copied(&all.wait).unwrap_or_default();
     if wait.is_zero() {
         if let Some(waiting) = all.waiting.as_ref().filter(|waiting| waiting.value > 0) {
@@ -220,7 +219,7 @@ pub(super) fn hedge(own: &written::Hedge, all: &written::Hedge, mistakes: &mut M
         }
         Level::Share(share) => hedge::After::Percentile {
             share,
-            at_least: copied(&all.at_least).unwrap_or(std::time::Duration::from_millis(50)),
+            at_least: copied(&all.at_least).unwrap_or(Duration::from_millis(50)),
         },
     };
     hedge::Settings {

@@ -170,10 +170,11 @@ pub(super) const HEDGE_BUDGET: Code = Code {
 
 pub(super) const CLIENT_ERROR: Code = Code {
     id: "RG014",
-    title: "retries on client errors",
+    title: "retries on client errors and used-up quotas",
     severity: "error for all of them, warning for a single status",
-    why: "A 4xx says that the request is at fault. The same request will fail again, and the retries are load for \
-          nothing. 408 and 429 speak of time and load, and are read so by default.",
+    why: "A 4xx says that the request is at fault, and a used-up quota that the caller has asked too much. The same \
+          request will fail again, and the retries are load for nothing. 408 and 429 speak of time and load, and are \
+          read so by default.",
     cure: "remove it from `retryOn`; where a single status has a reason of its own, keep that one and say why beside it",
     example: "defaults: {retryOn: [4xx]}\n",
     mended: "defaults: {retryOn: [429]}\n",
@@ -275,6 +276,12 @@ pub(super) const GATE: Code = Code {
     example: "defaults: {gate: {scope: call}}\n",
     mended: "defaults: {gate: {scope: retries}}\n",
 };
+
+/// Every code that a finding can have, for tools that explain or filter them.
+#[must_use]
+pub const fn lint_codes() -> &'static [Code] {
+    CODES
+}
 
 /// Every code, in the order of the reference page.
 pub(crate) const CODES: &[Code] = &[

@@ -17,7 +17,7 @@ use crate::{
 };
 
 pub(crate) use code::CODES;
-pub use code::Code;
+pub use code::{Code, lint_codes};
 use findings::Findings;
 
 /// How bad a finding is.

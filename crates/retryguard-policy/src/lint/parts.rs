@@ -88,10 +88,11 @@ fn client_errors(subject: &Subject, findings: &mut Findings) {
     let Some(list) = &subject.all.retry_on else {
         return;
     };
-    for entry in list.value.0.iter().filter(|entry| entry.value.is_client_error()) {
+    for entry in list.value.0.iter().filter(|entry| entry.value.is_hopeless()) {
         let signal = entry.value;
-        let message =
-            format!("retries on {signal}, which says that the request is at fault and will fail again");
+        let message = format!(
+            "retries on {signal}, which another attempt cannot mend: the same request will fail again"
+        );
         // A single status can have a reason of its own (a lock that is soon free); all of them cannot.
         let severity = if signal.is_single() {
             Severity::Warning

@@ -16,7 +16,8 @@ const TOO_MUCH: u64 = 10;
 /// Above this it is worth a warning: a policy of the safe defaults stays below it.
 const MUCH: u64 = 4;
 
-/// Judges the paths and gives the amplification of the worst one.
+/// Judges the paths and gives the amplification of the worst one; that of the defaults where no service is
+/// listed.
 pub(super) fn judge(graph: &Graph<'_>, written: &Document, policy: &Policy, findings: &mut Findings) -> u64 {
     cycles(graph, findings);
     unlisted(graph, findings);
@@ -30,23 +31,21 @@ pub(super) fn judge(graph: &Graph<'_>, written: &Document, policy: &Policy, find
         gateway_over_backends(graph, written, policy, findings);
     }
     let alone = gateway * (1 + u64::from(policy.defaults.target.call.retries) + hedges(policy));
-    let Some(worst) = Worst::of(graph, gateway).filter(|worst| worst.amplification >= alone) else {
-        if alone > MUCH {
-            let message = format!("one call can become {alone} attempts at any service that is not listed");
-            let at = line(&written.defaults).unwrap_or(1);
-            findings.add(&code::AMPLIFICATION, severity(alone), at, message);
-        }
+    let worst = Worst::of(graph, gateway);
+    let known = worst.as_ref().map_or(0, |worst| worst.amplification);
+    if alone > MUCH.max(known) {
+        let message = format!("one call can become {alone} attempts at any service that is not listed");
+        let at = line(&written.defaults).unwrap_or(1);
+        findings.add(&code::AMPLIFICATION, severity(alone), at, message);
+    }
+    let Some(worst) = worst else {
         return alone;
     };
     if worst.amplification > MUCH {
         let last = &graph.nodes[worst.path[worst.path.len() - 1]];
         let at = line(&last.subject.all.max_retries).unwrap_or(last.subject.line);
-        findings.add(
-            &code::AMPLIFICATION,
-            severity(worst.amplification),
-            at,
-            worst.message(graph, gateway),
-        );
+        let message = worst.message(graph, gateway);
+        findings.add(&code::AMPLIFICATION, severity(worst.amplification), at, message);
     }
     worst.amplification
 }

@@ -140,6 +140,21 @@ fn findings_stand_on_the_line_that_causes_them() {
 }
 
 #[test]
+fn what_another_attempt_cannot_mend_is_found_in_every_protocol() {
+    let severity = |signal: &str| finding(&format!("defaults: {{retryOn: [{signal}]}}"), "RG014").severity;
+    for signal in ["404", "501", "507", "INVALID_ARGUMENT", "CANCELLED"] {
+        assert_eq!(severity(signal), Severity::Warning, "{signal}");
+    }
+    for signal in ["4xx", "request", "quota"] {
+        assert_eq!(severity(signal), Severity::Error, "{signal}");
+    }
+    for signal in ["408", "429", "503", "5xx", "ABORTED", "timeout"] {
+        let text = format!("defaults: {{retryOn: [{signal}]}}");
+        assert!(!codes(&text).contains(&"RG014"), "{signal}");
+    }
+}
+
+#[test]
 fn retries_are_fitted_into_the_deadline() {
     let text =
         "defaults: {maxRetries: 3, attemptTimeout: 1s, deadline: 2500ms, initialDelay: 100ms, jitter: none}";

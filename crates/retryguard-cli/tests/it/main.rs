@@ -1,0 +1,3 @@
+//! The command from the outside: what it prints, where, and how it exits.
+
+mod lint;

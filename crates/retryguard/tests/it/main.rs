@@ -4,5 +4,6 @@
 
 mod layers;
 mod paused;
+mod server;
 mod storm;
 mod support;

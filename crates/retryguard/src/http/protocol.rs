@@ -82,6 +82,12 @@ impl Http {
             sending.criticality,
             sending.left,
         );
+        // Servers that know nothing of our tags are told of the deadline in gRPC's own words.
+        if let Some(left) = sending.left
+            && is_grpc(headers)
+        {
+            headers.insert(tags::GRPC_TIMEOUT, tags::grpc_timeout_of(left));
+        }
         if let Some(client) = &self.client {
             headers.insert(tags::CLIENT, client.clone());
         }
@@ -126,7 +132,6 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
         } = parts;
         let own = extensions.get::<Tags>();
         let (asked, feature) = read_request(&method, &mut headers, own, self.is_idempotent(&method, uri.path()), policy);
-        let limit = if asked.idempotent { policy.replay_limit } else { 0 };
         let kept = KeptRequest {
             head: Head {
                 method,
@@ -135,7 +140,9 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
                 headers,
                 extensions,
             },
-            body: ReplaySource::new(body, limit),
+            // Kept for every request: one that must not be done twice is still sent again where the connection
+            // was refused and it was never sent at all.
+            body: ReplaySource::new(body, policy.replay_limit),
             feature,
         };
         (
@@ -260,7 +267,10 @@ fn read_error(error: &(dyn StdError + 'static)) -> NetworkFailure {
         }
         let text = error.to_string();
         connecting |= text.contains("connect") || text.contains("dns error");
-        if text.contains("timed out") || text.contains("deadline has elapsed") {
+        if text.contains("timed out")
+            || text.contains("deadline has elapsed")
+            || text.contains("Timeout expired")
+        {
             return NetworkFailure::Timeout;
         }
         if text.contains("canceled") || text.contains("cancelled") {

@@ -147,6 +147,18 @@ fn grpc_timeout(text: &str) -> Option<Duration> {
     })
 }
 
+/// The same in the other direction: in milliseconds while these fit into eight digits, which is a day.
+pub(crate) fn grpc_timeout_of(left: Duration) -> HeaderValue {
+    const MOST: u64 = 99_999_999;
+    let millis = whole_millis(left);
+    let text = if millis <= MOST {
+        format!("{millis}m")
+    } else {
+        format!("{}S", left.as_secs().min(MOST))
+    };
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("0m"))
+}
+
 pub(crate) fn whole_millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
@@ -207,6 +219,17 @@ mod tests {
     fn the_earlier_of_two_deadlines_counts() {
         let map = headers(&[("retryguard-deadline-ms", "900"), ("grpc-timeout", "1S")]);
         assert_eq!(Received::read(&map).left, Some(Duration::from_millis(900)));
+    }
+
+    #[test]
+    fn a_grpc_timeout_is_read_as_it_was_written() {
+        let day = Duration::from_secs(86_400);
+        for left in [Duration::ZERO, Duration::from_millis(1500), day, day * 300] {
+            let written = grpc_timeout_of(left);
+            assert_eq!(grpc_timeout(written.to_str().unwrap()), Some(left));
+        }
+        let written = grpc_timeout_of(Duration::MAX);
+        assert_eq!(written, "99999999S");
     }
 
     #[test]

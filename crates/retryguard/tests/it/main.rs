@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bodies;
+mod grpc;
 mod layers;
 mod paused;
 mod server;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Finding, Severity, code::Code};
 
-/// The most findings of a report. More than that is one cause met again and again.
+/// The most findings of a report; the mildest are left out. More than that is one cause met again and again.
 const MOST: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -38,34 +38,33 @@ impl Findings {
             self.found[*index].about.push(service.to_owned());
             return;
         }
-        if self.found.len() < MOST {
-            let message = place.2.clone();
-            self.places.insert(place, self.found.len());
-            self.found.push(Draft {
-                code,
-                severity,
-                line,
-                about: vec![service.to_owned()],
-                message,
-            });
-        }
+        let message = place.2.clone();
+        self.places.insert(place, self.found.len());
+        self.found.push(Draft {
+            code,
+            severity,
+            line,
+            about: vec![service.to_owned()],
+            message,
+        });
     }
 
     /// Adds a finding about the file or about several services that the message names.
     pub(super) fn add(&mut self, code: &'static Code, severity: Severity, line: u32, message: String) {
-        if self.found.len() < MOST {
-            self.found.push(Draft {
-                code,
-                severity,
-                line,
-                about: Vec::new(),
-                message,
-            });
-        }
+        self.found.push(Draft {
+            code,
+            severity,
+            line,
+            about: Vec::new(),
+            message,
+        });
     }
 
     /// By line, then by severity with the worst first, then by code.
-    pub(super) fn in_order(self) -> Vec<Finding> {
+    pub(super) fn in_order(mut self) -> Vec<Finding> {
+        self.found
+            .sort_by_key(|draft| (std::cmp::Reverse(draft.severity), draft.line));
+        self.found.truncate(MOST);
         let mut findings: Vec<Finding> = self
             .found
             .into_iter()

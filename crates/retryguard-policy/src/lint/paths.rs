@@ -66,7 +66,8 @@ fn hedges(policy: &Policy) -> u64 {
         .map_or(0, |hedge| u64::from(hedge.most))
 }
 
-/// The worst path that no cycle is on.
+/// The worst path. A service that a cycle leads to stands for itself, because no bound can be given for what
+/// arrives at it; the cycle has a finding of its own.
 struct Worst {
     amplification: u64,
     path: Vec<usize>,
@@ -76,9 +77,16 @@ impl Worst {
     fn of(graph: &Graph<'_>, gateway: u64) -> Option<Self> {
         let mut best = vec![(0u64, None); graph.nodes.len()];
         let mut last: Option<usize> = None;
-        for node in graph.order() {
+        let order = graph.order();
+        let mut ordered = vec![false; graph.nodes.len()];
+        for node in &order {
+            ordered[*node] = true;
+        }
+        let cyclic = (0..graph.nodes.len()).filter(|node| !ordered[*node]);
+        for node in order.iter().copied().chain(cyclic) {
             let callers = graph.nodes[node].callers.iter();
             let (above, via) = callers
+                .filter(|_| ordered[node])
                 .map(|caller| (best[*caller].0, Some(*caller)))
                 .max_by_key(|(product, _)| *product)
                 .unwrap_or((gateway, None));

@@ -101,7 +101,9 @@ fn a_circle_is_named_and_the_rest_is_still_counted() {
     }
     assert!(!circle.message.contains("b2"));
     assert_eq!(report(text).amplification, 5);
-    assert!(codes("services: {a: {calls: [a]}}").contains(&"RG003"));
+    let itself = "services: {a: {maxRetries: 3, calls: [a]}}";
+    assert!(codes(itself).contains(&"RG003"));
+    assert_eq!(report(itself).amplification, 4);
     let two = "services: {a: {calls: [b]}, b: {calls: [a]}, c: {calls: [d]}, d: {calls: [c]}}";
     assert_eq!(codes(two).iter().filter(|code| **code == "RG003").count(), 2);
 }
@@ -127,6 +129,20 @@ fn what_is_inherited_from_one_line_is_one_finding() {
         "{}",
         found.message
     );
+}
+
+/// A thousand mild findings must not hide a bad one.
+#[test]
+fn the_worst_findings_are_kept() {
+    use std::fmt::Write;
+    let mut text = String::from("services:\n");
+    for index in 0..1100 {
+        writeln!(text, "  s{index}: {{maxDelay: 30s}}").unwrap();
+    }
+    writeln!(text, "  z: {{budget: off}}").unwrap();
+    let report = report(&text);
+    assert_eq!(report.findings.len(), 1000);
+    assert!(report.has_errors());
 }
 
 #[test]

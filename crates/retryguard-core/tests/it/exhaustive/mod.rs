@@ -6,30 +6,16 @@
 
 mod choices;
 mod ledger;
+mod policies;
 mod walk;
 
-use retryguard_core::{
-    Backoff, Failure, FailureKind, Outcome, Ratio, backoff::Jitter, breaker, budget, bulkhead, call, guard,
-    outcome::Hints, target::Settings, throttle,
-};
+use retryguard_core::{FailureKind, Outcome, budget, outcome::Hints, target::Settings, throttle};
 
-use crate::support::{FAULT, constant, failed, hedge, hinted, ms, plain, ratio, retry_after};
+use crate::support::{FAULT, failed, hedge, hinted, ms, ratio, retry_after};
+use policies::{base, breaker, bulkhead, everything, guard, ramping_guard, with_jitter};
 use walk::World;
 
 const SUCCESS: Outcome = Outcome::Success;
-
-/// One retry after 10 ms, attempts of 20 ms, a deadline of 45 ms.
-fn base() -> Settings {
-    Settings {
-        call: call::Settings {
-            retries: 1,
-            attempt_timeout: Some(ms(20)),
-            deadline: Some(ms(45)),
-            ..plain().call
-        },
-        ..plain()
-    }
-}
 
 fn world(policy: Settings, calls: usize, depth: usize) -> World {
     World {
@@ -42,66 +28,14 @@ fn world(policy: Settings, calls: usize, depth: usize) -> World {
     }
 }
 
-/// Walks, and says how much that was. A walk that has silently become small proves nothing.
+/// Walks, and says how much that was. A walk that has silently become small, or no longer meets what it is
+/// there to meet, proves nothing.
 #[track_caller]
-fn walk(world: &World, at_least: u64) {
+fn walk(world: &World, at_least: u64, to_meet: &[&str]) {
     let walked = world.walk();
     println!("{} paths, {} events", walked.paths, walked.events);
     assert!(walked.paths >= at_least, "only {} paths", walked.paths);
-}
-
-fn with_jitter() -> Settings {
-    let mut policy = base();
-    policy.call.retries = 2;
-    policy.call.backoff = Backoff {
-        jitter: Jitter::Full,
-        ..constant(10)
-    };
-    policy
-}
-
-fn breaker(probes: u32, close_after: u32) -> Option<breaker::Settings> {
-    Some(breaker::Settings {
-        trip: breaker::Trip::Consecutive(1),
-        open_for: ms(10),
-        open_for_at_most: ms(20),
-        probes,
-        close_after,
-    })
-}
-
-fn bulkhead(limit: u32) -> Option<bulkhead::Settings> {
-    Some(bulkhead::Settings {
-        limit: bulkhead::Limit::Fixed(limit),
-        wait: ms(10),
-        waiting: 2,
-    })
-}
-
-fn guard() -> Option<guard::Settings> {
-    Some(guard::Settings {
-        mode: guard::Mode::Algorithm1 {
-            threshold: Ratio::percent(20),
-            samples: 1,
-        },
-        interval: ms(10),
-        ..guard::Settings::default()
-    })
-}
-
-fn everything() -> Settings {
-    Settings {
-        breaker: breaker(1, 2),
-        budget: Some(ratio(100)),
-        throttle: Some(throttle::Settings::default()),
-        bulkhead: bulkhead(1),
-        hedge: Some(hedge(10, 1)),
-        guard: Some(guard::Settings {
-            interval: ms(10),
-            ..guard::Settings::default()
-        }),
-        ..base()
-    }
+    assert_eq!(walked.met.into_iter().collect::<Vec<_>>(), to_meet);
 }
 
 #[test]
@@ -118,6 +52,7 @@ fn one_call_that_retries() {
             ..world(with_jitter(), 1, 14)
         },
         640,
+        &["attempts-used", "deadline", "not-retryable"],
     );
 }
 
@@ -129,6 +64,7 @@ fn two_calls_that_retry_while_time_runs_backwards() {
             ..world(with_jitter(), 2, 7)
         },
         820_000,
+        &["attempts-used", "deadline"],
     );
 }
 
@@ -144,6 +80,7 @@ fn three_calls_on_a_budget() {
             9,
         ),
         720_000,
+        &["budget", "deadline"],
     );
 }
 
@@ -166,6 +103,7 @@ fn two_calls_on_a_quota() {
             ..world(policy, 2, 9)
         },
         500_000,
+        &["attempts-used", "budget", "deadline"],
     );
 }
 
@@ -182,6 +120,7 @@ fn three_calls_on_a_breaker_with_one_probe() {
             ..world(policy, 3, 9)
         },
         290_000,
+        &["attempts-used", "breaker-open", "deadline", "probes-busy"],
     );
 }
 
@@ -202,6 +141,7 @@ fn three_calls_on_a_breaker_with_two_probes() {
             ..world(policy, 3, 9)
         },
         400_000,
+        &["attempts-used", "breaker-open", "not-retryable", "probes-busy"],
     );
 }
 
@@ -217,6 +157,7 @@ fn three_calls_on_a_bulkhead_with_a_queue() {
             9,
         ),
         340_000,
+        &["attempts-used", "bulkhead-full", "bulkhead-timeout", "deadline"],
     );
 }
 
@@ -227,7 +168,11 @@ fn one_call_that_hedges() {
         budget: Some(ratio(300)),
         ..with_jitter()
     };
-    walk(&world(policy, 1, 16), 16_000);
+    walk(
+        &world(policy, 1, 16),
+        16_000,
+        &["attempts-used", "budget", "deadline"],
+    );
 }
 
 #[test]
@@ -238,7 +183,11 @@ fn two_calls_that_hedge_on_one_budget_and_two_places() {
         bulkhead: bulkhead(2),
         ..base()
     };
-    walk(&world(policy, 2, 11), 160_000);
+    walk(
+        &world(policy, 2, 11),
+        160_000,
+        &["attempts-used", "budget", "bulkhead-timeout", "deadline"],
+    );
 }
 
 #[test]
@@ -266,6 +215,7 @@ fn two_calls_before_a_gate() {
             ..world(policy, 2, 9)
         },
         440_000,
+        &["attempts-used", "deadline", "retry-after", "target-forbids"],
     );
 }
 
@@ -287,6 +237,7 @@ fn three_calls_in_a_queue_before_a_gate() {
             ..world(policy, 3, 9)
         },
         200_000,
+        &["attempts-used", "bulkhead-timeout", "deadline", "retry-after"],
     );
 }
 
@@ -305,7 +256,28 @@ fn two_calls_under_a_guard() {
             moments,
             ..world(policy, 2, 11)
         },
-        520_000,
+        510_000,
+        &["attempts-used", "deadline", "guard"],
+    );
+}
+
+#[test]
+fn three_calls_under_a_guard_that_ramps() {
+    let outcomes = vec![SUCCESS, failed(FAULT), failed(FailureKind::Overload)];
+    let mut policy = Settings {
+        guard: ramping_guard(),
+        ..base()
+    };
+    policy.call.attempt_timeout = None;
+    policy.call.deadline = None;
+    walk(
+        &World {
+            outcomes,
+            moments: vec![5, 10, 15],
+            ..world(policy, 3, 9)
+        },
+        640_000,
+        &["attempts-used", "guard", "ramping"],
     );
 }
 
@@ -322,24 +294,47 @@ fn three_calls_under_a_throttle() {
             ..world(policy, 3, 9)
         },
         340_000,
+        &["attempts-used", "deadline", "throttled"],
     );
 }
 
 #[test]
 fn two_calls_under_everything() {
-    let overload = Outcome::Failure(Failure::new(FailureKind::Overload).with_hints(retry_after(5)));
+    let overload = hinted(FailureKind::Overload, retry_after(5));
     walk(
         &World {
             outcomes: vec![SUCCESS, failed(FAULT), overload],
             ..world(everything(), 2, 12)
         },
-        110_000,
+        130_000,
+        &[
+            "attempts-used",
+            "breaker-open",
+            "bulkhead-timeout",
+            "deadline",
+            "guard",
+            "probes-busy",
+            "ramping",
+            "retry-after",
+            "throttled",
+        ],
     );
 }
 
 #[test]
 fn three_calls_under_everything() {
-    walk(&world(everything(), 3, 10), 280_000);
+    walk(
+        &world(everything(), 3, 10),
+        280_000,
+        &[
+            "attempts-used",
+            "breaker-open",
+            "bulkhead-timeout",
+            "deadline",
+            "probes-busy",
+            "throttled",
+        ],
+    );
 }
 
 /// Every part goes and comes back under calls that are under way.
@@ -353,6 +348,17 @@ fn two_calls_while_all_parts_are_taken_away_and_brought_back() {
             ..world(base(), 2, 9)
         },
         280_000,
+        &[
+            "attempts-used",
+            "breaker-open",
+            "budget",
+            "bulkhead-timeout",
+            "deadline",
+            "guard",
+            "probes-busy",
+            "ramping",
+            "throttled",
+        ],
     );
 }
 
@@ -371,8 +377,17 @@ fn three_calls_while_the_numbers_change() {
         &World {
             policies,
             moments: vec![10, 20],
-            ..world(base(), 3, 9)
+            ..world(base(), 3, 8)
         },
-        990_000,
+        270_000,
+        &[
+            "attempts-used",
+            "breaker-open",
+            "bulkhead-timeout",
+            "deadline",
+            "probes-busy",
+            "ramping",
+            "throttled",
+        ],
     );
 }

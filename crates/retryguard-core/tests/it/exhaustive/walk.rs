@@ -1,12 +1,13 @@
 //! One world, walked along one path: chooses an event, feeds it to the machines, and checks everything.
 
-use std::sync::Arc;
+mod checks;
+
+use std::{collections::BTreeSet, sync::Arc};
 
 use retryguard_core::{
     Call, Instant, Outcome, Ratio, Target,
     bulkhead::Ticket,
     call::{Attempt, Step, Verdict},
-    chance::Lowest,
     gate,
     target::{AttemptKind, Settings},
 };
@@ -15,7 +16,7 @@ use super::{
     choices::Choices,
     ledger::{Ledger, Standing},
 };
-use crate::support::{facts, ms};
+use crate::support::facts;
 
 /// What is walked.
 pub(super) struct World {
@@ -48,6 +49,8 @@ enum Event {
 pub(super) struct Walked {
     pub(super) paths: u64,
     pub(super) events: u64,
+    /// Every reason for which a call was refused or not retried, and whether the guard was met on its ramp.
+    pub(super) met: BTreeSet<&'static str>,
 }
 
 impl World {
@@ -72,6 +75,7 @@ impl World {
             } else {
                 path.run_out();
             }
+            walked.met.append(&mut path.met);
             path.prove_alive();
             walked.paths += 1;
             if !choices.next_path() {
@@ -93,6 +97,7 @@ struct Path<'a> {
     calls: Vec<Call>,
     ledger: Ledger,
     now: Instant,
+    met: BTreeSet<&'static str>,
 }
 
 impl<'a> Path<'a> {
@@ -107,6 +112,7 @@ impl<'a> Path<'a> {
                 .collect(),
             ledger: Ledger::new(world.calls, &policies[0]),
             now: Instant::ZERO,
+            met: BTreeSet::new(),
         }
     }
 
@@ -246,6 +252,9 @@ impl<'a> Path<'a> {
                 self.rests(call, true);
             }
             Step::Done(verdict) => {
+                if let Verdict::Failure { refusal, .. } | Verdict::Refused { refusal, .. } = verdict {
+                    self.met.insert(refusal.as_str());
+                }
                 if let Verdict::Success { number } = verdict {
                     let Event::Outcome(_, ended, index) = event else {
                         panic!("{event:?} is no success")
@@ -338,59 +347,6 @@ impl<'a> Path<'a> {
         self.ledger.closed_until <= self.now
     }
 
-    /// Nothing passes a closed gate, and no retry one that forbids them or a guard that is off.
-    fn check_gate(&self, kind: AttemptKind) {
-        assert!(self.gate_open(), "sent through a closed gate");
-        if kind != AttemptKind::First {
-            assert!(
-                self.ledger.forbidden_until <= self.now,
-                "the target forbids retries"
-            );
-            assert!(
-                self.target.guard_share() > Ratio::ZERO,
-                "the guard lets nothing through"
-            );
-        }
-    }
-
-    fn check_times(&self, call: usize, attempt: Attempt) {
-        let deadline = self.ledger.accounts[call].deadline;
-        assert!(self.now < deadline, "sent at or after the deadline");
-        assert!(attempt.ends <= deadline, "an attempt may outlast the deadline");
-        if deadline != Instant::NEVER {
-            assert!(self.now.after(self.settings().call.least_attempt) <= deadline);
-        }
-        if let Some(timeout) = self.settings().call.attempt_timeout {
-            assert!(attempt.ends <= self.now.after(timeout));
-        }
-    }
-
-    /// What has ended cannot end again, and what is not due or not waited for does nothing.
-    fn spurious(&mut self, call: usize, number: u8, outcome: Outcome) {
-        let (in_flight, waiting) = (self.target.in_flight(), self.target.waiting());
-        let machine = &mut self.calls[call];
-        let timer = machine.next_timer();
-        let late = machine.on_outcome(number, &outcome, &mut self.target, self.now, &mut Lowest);
-        assert_eq!(late, Step::Wait, "a late outcome");
-        if timer.is_none_or(|due| due > self.now) {
-            assert_eq!(
-                machine.on_timer(&mut self.target, self.now, &mut Lowest),
-                Step::Wait
-            );
-        }
-        if self.ledger.accounts[call].standing != Standing::Queued {
-            assert_eq!(
-                machine.on_place(&mut self.target, self.now, &mut Lowest),
-                Step::Wait
-            );
-        }
-        assert_eq!(machine.next_timer(), timer);
-        assert_eq!(
-            (self.target.in_flight(), self.target.waiting()),
-            (in_flight, waiting)
-        );
-    }
-
     /// First come, first served, and nobody is forgotten.
     fn poll_grants(&mut self) {
         while let Some(Ticket(ticket)) = self.target.next_granted() {
@@ -398,36 +354,6 @@ impl<'a> Path<'a> {
             assert_eq!(first as u64, ticket, "out of turn");
             self.ledger.granted.push(first);
         }
-    }
-
-    fn check(&mut self) {
-        let taken = self.ledger.runs.len() + self.ledger.granted.len();
-        assert_eq!(self.target.in_flight() as usize, taken, "places");
-        assert_eq!(self.target.waiting(), self.ledger.queue.len(), "queue");
-        let world = self.world;
-        let retries = world.most(|policy| policy.call.retries.into());
-        let hedges = world.most(|policy| policy.hedge.map_or(0, |hedge| hedge.most.into()));
-        for (call, account) in self.calls.iter().zip(&self.ledger.accounts) {
-            let counted = (call.sent(), call.retries(), call.hedges());
-            assert_eq!(counted, (account.sent, account.retries, account.hedges));
-            assert!(u32::from(account.retries) <= retries, "too many retries");
-            assert!(u32::from(account.hedges) <= hedges, "too many hedges");
-            assert!(
-                u32::from(account.sent) <= 1 + retries + hedges,
-                "too many attempts"
-            );
-            assert_eq!(call.is_queued(), account.standing == Standing::Queued);
-            if matches!(account.standing, Standing::Queued | Standing::BackingOff) {
-                assert!(call.next_timer().is_some(), "waits for ever");
-            }
-        }
-        if world.most(|policy| policy.breaker.is_some().into()) == 1 {
-            let probes = world.most(|policy| policy.breaker.map_or(0, |breaker| breaker.probes));
-            let close_after = world.most(|policy| policy.breaker.map_or(0, |breaker| breaker.close_after));
-            self.ledger.check_probes(probes, close_after);
-        }
-        self.ledger
-            .check_budget(self.settings(), &mut self.target, self.now);
     }
 
     fn abandon_all(&mut self) {
@@ -471,17 +397,6 @@ impl<'a> Path<'a> {
             }
         }
         self.abandon_all();
-    }
-
-    /// Nothing is held and nothing is wedged: after a while the next call gets through.
-    fn prove_alive(mut self) {
-        assert_eq!((self.target.in_flight(), self.target.waiting()), (0, 0));
-        assert_eq!((self.ledger.runs.len(), self.ledger.granted.len()), (0, 0));
-        let later = self.now.after(ms(1_000_000));
-        let mut next = Call::new(&facts(u64::MAX));
-        let step = next.start(&mut self.target, later, &mut Lowest);
-        assert!(matches!(step, Step::Send(_)), "wedged: {step:?}");
-        next.abandon(&mut self.target);
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use retryguard_core::{
-    Instant, Refusal,
-    bulkhead::{Bulkhead, Place, Ticket},
+    Instant, Ratio, Refusal,
+    bulkhead::{Bulkhead, Limit, Place, Settings, Ticket},
 };
 
-use crate::support::bulkhead;
+use crate::support::{bulkhead, ms};
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
@@ -79,6 +79,25 @@ proptest! {
                 }
             }
             prop_assert_eq!((real.in_flight(), real.waiting()), (inside, line.len()));
+        }
+    }
+
+    /// Whatever the latencies, an adaptive limit stays within its bounds and above nought.
+    #[test]
+    fn an_adaptive_limit_keeps_its_bounds(
+        bounds in (0u32..50, 0u32..50, 0u32..50),
+        answers in prop::collection::vec((0u64..2_000, any::<bool>(), 0u64..50), 1..300),
+    ) {
+        let (initial, least, most) = bounds;
+        let limit = Limit::Gradient { initial, least, most, tolerance: Ratio::percent(150) };
+        let mut real = Bulkhead::new(Settings { limit, ..bulkhead(1, 0) }, Instant::ZERO);
+        let mut now = Instant::ZERO;
+        for (millis, rejected, passed) in answers {
+            now = now.after(ms(passed));
+            while real.try_acquire() {}
+            real.on_latency(ms(millis), rejected, now);
+            prop_assert!(real.limit() >= least.max(1) && real.limit() <= most.max(least).max(1));
+            real.release();
         }
     }
 }

@@ -1,10 +1,6 @@
 //! The rules for each call: back-off, times, and how failures are read.
 
-use retryguard_core::{
-    Backoff, Ratio,
-    backoff::{self},
-    call::Settings,
-};
+use retryguard_core::{Backoff, Ratio, backoff, call::Settings};
 
 use super::{copied, means_nothing, ordered, place, value};
 use crate::{

@@ -1,6 +1,7 @@
 //! The policy file from the outside: what parses, what is refused and how, and what never happens.
 
 mod defaults;
+mod extremes;
 mod files;
 mod generated;
 mod layers;

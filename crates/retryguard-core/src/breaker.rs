@@ -242,6 +242,7 @@ impl Breaker {
         }
     }
 
+    #[inline]
     fn on_end_closed(&mut self, healthy: bool, now: Instant) {
         let trips = match self.settings.trip {
             Trip::Consecutive(limit) => {
@@ -280,6 +281,7 @@ impl Breaker {
         }
     }
 
+    #[cold]
     fn on_probe_end(&mut self, healthy: bool, now: Instant) {
         self.probing = self.probing.saturating_sub(1);
         if !healthy {
@@ -299,6 +301,7 @@ impl Breaker {
     }
 
     /// Opens, or opens again for longer.
+    #[cold]
     fn open(&mut self, now: Instant) {
         self.openings = self.openings.saturating_add(1);
         self.enter(State::Open);

@@ -143,9 +143,6 @@ pub enum Verdict {
     },
 }
 
-/// Attempts that can run at once: one and its hedges.
-const PARALLEL: usize = hedge::Settings::MOST as usize + 1;
-
 /// One logical request.
 #[derive(Debug)]
 pub struct Call {
@@ -155,7 +152,10 @@ pub struct Call {
     replayable: bool,
     ticket: Ticket,
     state: State,
-    running: [Option<Running>; PARALLEL],
+    /// The attempt that is no hedge.
+    running: Option<Running>,
+    /// The hedges beside it. On the heap, because they are rare, and a call is moved with every request.
+    beside: Vec<Running>,
     /// When the next hedge is due.
     hedge_at: Instant,
     /// Attempts sent so far, and how many of them were retries and hedges.
@@ -196,6 +196,7 @@ struct Running {
 
 impl Call {
     /// A call that has not begun.
+    #[inline]
     #[must_use]
     pub fn new(facts: &Facts) -> Self {
         Self {
@@ -205,7 +206,8 @@ impl Call {
             replayable: facts.replayable,
             ticket: facts.ticket,
             state: State::Fresh,
-            running: [const { None }; PARALLEL],
+            running: None,
+            beside: Vec::new(),
             hedge_at: Instant::NEVER,
             sent: 0,
             retries: 0,
@@ -214,6 +216,17 @@ impl Call {
             last_failure: None,
             tokens: 0,
         }
+    }
+
+    /// Changes the name under which the call waits for a place, before it starts: for a driver that gives
+    /// names out under its lock.
+    #[inline]
+    pub fn queue_as(&mut self, ticket: Ticket) {
+        debug_assert!(
+            matches!(self.state, State::Fresh),
+            "a call that waits keeps its name"
+        );
+        self.ticket = ticket;
     }
 
     /// Attempts sent so far.
@@ -254,7 +267,7 @@ impl Call {
             State::Fresh | State::Over => Instant::NEVER,
             State::Queued { until, .. } | State::BackingOff { until, .. } => *until,
             State::Running => {
-                let ends = self.running.iter().flatten().map(|running| running.ends);
+                let ends = self.under_way().map(|running| running.ends);
                 ends.min().unwrap_or(Instant::NEVER).min(self.hedge_at)
             }
         };
@@ -366,6 +379,7 @@ impl Call {
         matches!(self.state, State::Queued { .. })
     }
 
+    #[inline]
     fn can_begin(&self, target: &Target, at: Instant) -> bool {
         Deadline::at(self.deadline).allows(at, target.settings().call.least_attempt)
     }
@@ -463,10 +477,16 @@ impl Call {
             }
             _ => Instant::NEVER,
         };
-        let free = self.running.iter_mut().find(|place| place.is_none());
-        debug_assert!(free.is_some(), "hedges are bounded by the places");
-        if let Some(place) = free {
-            *place = Some(Running { permit, number, ends });
+        let running = Running { permit, number, ends };
+        if kind == AttemptKind::Hedge {
+            debug_assert!(
+                self.beside.len() < usize::from(hedge::Settings::MOST),
+                "hedges are bounded"
+            );
+            self.beside.push(running);
+        } else {
+            debug_assert!(self.running.is_none(), "only a hedge runs beside another");
+            self.running = Some(running);
         }
         self.state = State::Running;
         Step::Send(Attempt { number, kind, ends })
@@ -500,6 +520,7 @@ impl Call {
         Step::Done(Verdict::Success { number })
     }
 
+    #[cold]
     fn fail(
         &mut self,
         number: u8,
@@ -509,7 +530,7 @@ impl Call {
         chance: &mut impl Chance,
     ) -> Step {
         self.last_failure = Some((number, *failure));
-        if self.running.iter().any(Option::is_some) {
+        if self.under_way().next().is_some() {
             // Another attempt still runs and may succeed: no reason to send a third.
             return Step::Wait;
         }
@@ -568,11 +589,7 @@ impl Call {
     }
 
     fn on_running_timer(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
-        let late = self
-            .running
-            .iter()
-            .flatten()
-            .filter(|running| running.ends <= now);
+        let late = self.under_way().filter(|running| running.ends <= now);
         let Some(number) = late.map(|running| running.number).min() else {
             return self.hedge(target, now, chance);
         };
@@ -624,20 +641,26 @@ impl Call {
         })
     }
 
+    fn under_way(&self) -> impl Iterator<Item = &Running> {
+        self.running.iter().chain(&self.beside)
+    }
+
     #[inline]
     fn take_running(&mut self, number: u8) -> Option<Running> {
-        self.running
-            .iter_mut()
-            .find(|place| place.as_ref().is_some_and(|it| it.number == number))?
-            .take()
+        if self.running.as_ref().is_some_and(|it| it.number == number) {
+            return self.running.take();
+        }
+        let index = self.beside.iter().position(|it| it.number == number)?;
+        Some(self.beside.swap_remove(index))
     }
 
     #[inline]
     fn drop_running(&mut self, target: &mut Target) {
-        for place in &mut self.running {
-            if let Some(running) = place.take() {
-                target.abandon(running.permit);
-            }
+        if let Some(running) = self.running.take() {
+            target.abandon(running.permit);
+        }
+        while let Some(running) = self.beside.pop() {
+            target.abandon(running.permit);
         }
     }
 }

@@ -13,48 +13,56 @@ impl Deadline {
     pub const NONE: Self = Self(Instant::NEVER);
 
     /// At a given moment.
+    #[inline]
     #[must_use]
     pub const fn at(moment: Instant) -> Self {
         Self(moment)
     }
 
     /// After `span` from `now`.
+    #[inline]
     #[must_use]
     pub const fn after(now: Instant, span: Duration) -> Self {
         Self(now.after(span))
     }
 
     /// The moment itself; [`Instant::NEVER`] where there is none.
+    #[inline]
     #[must_use]
     pub const fn moment(self) -> Instant {
         self.0
     }
 
     /// Whether there is a deadline at all.
+    #[inline]
     #[must_use]
     pub fn is_set(self) -> bool {
         self.0 != Instant::NEVER
     }
 
     /// The earlier of two deadlines.
+    #[inline]
     #[must_use]
     pub fn earlier(self, other: Self) -> Self {
         Self(self.0.min(other.0))
     }
 
     /// What is left at `now`; `None` where there is no deadline.
+    #[inline]
     #[must_use]
     pub fn left(self, now: Instant) -> Option<Duration> {
         self.is_set().then(|| now.until(self.0))
     }
 
     /// Whether something that starts at `start` and needs at least `need` can still end in time.
+    #[inline]
     #[must_use]
     pub fn allows(self, start: Instant, need: Duration) -> bool {
         !self.is_set() || (start < self.0 && start.after(need) <= self.0)
     }
 
     /// When something that starts at `start` must end: its own timeout or the deadline, whichever is first.
+    #[inline]
     #[must_use]
     pub fn bound(self, start: Instant, timeout: Option<Duration>) -> Instant {
         timeout

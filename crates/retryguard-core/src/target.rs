@@ -278,6 +278,7 @@ impl Target {
     }
 
     /// The policy in force.
+    #[inline]
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -310,6 +311,7 @@ impl Target {
     }
 
     /// The breaker's state; closed where there is none.
+    #[inline]
     #[must_use]
     pub fn breaker_state(&self) -> breaker::State {
         self.breaker
@@ -450,6 +452,7 @@ impl Target {
         self.bulkhead.wait()
     }
 
+    #[inline]
     fn look_at_breaker(&mut self, now: Instant) -> Result<(), Refusal> {
         match &mut self.breaker {
             Some(breaker) if breaker.state() != breaker::State::Closed => {
@@ -463,6 +466,7 @@ impl Target {
     }
 
     /// The last step: takes a probe where the breaker is half-open, and gives the place back where it refuses.
+    #[inline]
     fn pass_breaker(
         &mut self,
         kind: AttemptKind,
@@ -566,9 +570,9 @@ impl Target {
         }
         permit.given_back = true;
         let rejected = failure.is_some_and(|failure| failure.rejection);
-        let latency = now.since(permit.started);
+        let started = permit.started;
         self.bulkhead.release();
-        self.bulkhead.on_latency(latency, rejected, now);
+        self.bulkhead.on_latency(now.since(started), rejected, now);
         if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
             let from = breaker.state();
             breaker.on_end(pass, failure.is_none_or(|failure| !failure.unhealthy), now);
@@ -585,13 +589,13 @@ impl Target {
         match failure {
             None => {
                 if let Some(hedge) = &mut self.hedge {
-                    hedge.on_success(latency);
+                    hedge.on_success(now.since(started));
                 }
             }
             Some(failure) => self.gate.on_hints(&failure.hints, permit.criticality, now),
         }
         if self.guard.is_some() {
-            self.sample_attempt(permit.kind, failure.is_none(), rejected, latency);
+            self.sample_attempt(permit.kind, failure.is_none(), rejected, now.since(started));
         }
         self.end_sample(now);
     }
@@ -606,6 +610,7 @@ impl Target {
         self.forget(permit.criticality, permit.counted);
     }
 
+    #[inline]
     fn sample_attempt(
         &mut self,
         kind: AttemptKind,

@@ -41,18 +41,21 @@ impl Instant {
     }
 
     /// This instant plus `span`; [`Instant::NEVER`] where that would not fit.
+    #[inline]
     #[must_use]
     pub const fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(nanos(span)))
     }
 
     /// The time since `earlier`; zero if `earlier` is in fact later.
+    #[inline]
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
     /// The time until `later`; zero if it has passed.
+    #[inline]
     #[must_use]
     pub const fn until(self, later: Self) -> Duration {
         later.since(self)
@@ -60,6 +63,7 @@ impl Instant {
 }
 
 /// A duration as nanoseconds; what does not fit in 64 bits becomes the largest value.
+#[inline]
 #[must_use]
 pub const fn nanos(span: Duration) -> u64 {
     span.as_secs()

@@ -16,6 +16,9 @@ pub(crate) struct Window<const K: usize> {
     /// The number of the present bucket since the beginning, which tells a late refund whether the bucket
     /// that it belongs to is still there.
     slot: u64,
+    /// Where the present bucket lies in the ring: the remainder of its number, kept because a division is
+    /// what a count costs most.
+    index: usize,
     /// When the present bucket ends.
     ends: u64,
     counts: [[u32; K]; BUCKETS],
@@ -32,6 +35,7 @@ impl<const K: usize> Window<K> {
         Self {
             bucket,
             slot: 0,
+            index: 0,
             ends: now.as_nanos().saturating_add(bucket),
             counts: [[0; K]; BUCKETS],
             sums: [0; K],
@@ -58,6 +62,7 @@ impl<const K: usize> Window<K> {
     /// Numbers the buckets from `first` on.
     pub(crate) fn number_from(&mut self, first: u64) {
         self.slot += first;
+        self.index = index_of(self.slot);
     }
 
     fn bucket_of(length: Duration) -> u64 {
@@ -77,32 +82,24 @@ impl<const K: usize> Window<K> {
         let steps = (now - self.ends) / self.bucket + 1;
         for _ in 0..steps.min(BUCKETS as u64) {
             self.slot += 1;
-            let index = self.index();
-            for (sum, count) in self.sums.iter_mut().zip(&mut self.counts[index]) {
+            self.index = index_of(self.slot);
+            for (sum, count) in self.sums.iter_mut().zip(&mut self.counts[self.index]) {
                 *sum -= u64::from(*count);
                 *count = 0;
             }
         }
         self.slot += steps.saturating_sub(BUCKETS as u64);
+        self.index = index_of(self.slot);
         self.ends = self.ends.saturating_add(steps.saturating_mul(self.bucket));
-    }
-
-    #[inline]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a remainder by ten fits everywhere"
-    )]
-    fn index(&self) -> usize {
-        (self.slot % BUCKETS as u64) as usize
     }
 
     /// Adds one to a counter in the present bucket and says which bucket that was.
     #[inline]
     pub(crate) fn add(&mut self, counter: usize) -> Slot {
-        let index = self.index();
+        let count = &mut self.counts[self.index][counter];
         // A bucket that is full to 32 bits stays full: the share it speaks of no longer changes.
-        if let Some(count) = self.counts[index][counter].checked_add(1) {
-            self.counts[index][counter] = count;
+        if let Some(more) = count.checked_add(1) {
+            *count = more;
             self.sums[counter] += 1;
         }
         Slot(self.slot)
@@ -113,11 +110,7 @@ impl<const K: usize> Window<K> {
         if self.slot.saturating_sub(slot.0) >= BUCKETS as u64 {
             return;
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a remainder by ten fits everywhere"
-        )]
-        let count = &mut self.counts[(slot.0 % BUCKETS as u64) as usize][counter];
+        let count = &mut self.counts[index_of(slot.0)][counter];
         if *count > 0 {
             *count -= 1;
             self.sums[counter] -= 1;
@@ -135,6 +128,14 @@ impl<const K: usize> Window<K> {
         self.counts = [[0; K]; BUCKETS];
         self.sums = [0; K];
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a remainder by ten fits everywhere"
+)]
+fn index_of(slot: u64) -> usize {
+    (slot % BUCKETS as u64) as usize
 }
 
 #[cfg(test)]

@@ -91,18 +91,26 @@ impl Shared {
     /// Runs one input of a machine under the lock, then wakes whom it gave a place and tells what changed.
     #[inline]
     pub(crate) fn with<R>(&self, input: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = self.lock();
-        let result = input(&mut state);
-        if state.target.has_changes() || state.target.waiting() > 0 {
-            let (woken, changes) = state.take_effects();
-            let share = state.target.guard_share();
-            drop(state);
-            woken.into_iter().for_each(Waker::wake);
-            changes
-                .iter()
-                .for_each(|change| self.telemetry().on_change(&self.name, change, share));
+        let mut locked = Locked {
+            shared: self,
+            state: Some(self.lock()),
+        };
+        // The last expression, so that a large result is not moved: what comes afterwards is in the drop.
+        match &mut locked.state {
+            Some(state) => input(state),
+            None => unreachable!("taken only in the drop"),
         }
-        result
+    }
+
+    #[cold]
+    fn carry_out(&self, mut state: MutexGuard<'_, State>) {
+        let (woken, changes) = state.take_effects();
+        let share = state.target.guard_share();
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        changes
+            .iter()
+            .for_each(|change| self.telemetry().on_change(&self.name, change, share));
     }
 
     #[inline]
@@ -110,6 +118,23 @@ impl Shared {
         // A panic under the lock is a defect of ours in a debug build; the counts it leaves are still better
         // than a service that answers nothing any more.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The state under its lock. Carries the effects of what was done to it out when it is unlocked.
+struct Locked<'a> {
+    shared: &'a Shared,
+    state: Option<MutexGuard<'a, State>>,
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take()
+            && (state.target.has_changes() || state.target.waiting() > 0)
+        {
+            self.shared.carry_out(state);
+        }
     }
 }
 

@@ -278,12 +278,17 @@ impl Telemetry {
 
     #[inline]
     fn count_attempts(&self, attempts: u8) {
-        for number in 1..=attempts {
+        if attempts == 0 {
+            return;
+        }
+        self.attempts[0].increment(1);
+        for number in 2..=attempts {
             self.attempts[place(number)].increment(1);
         }
     }
 }
 
+#[inline]
 fn place(number: u8) -> usize {
     usize::from(number).saturating_sub(1).min(NUMBERED)
 }

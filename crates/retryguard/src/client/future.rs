@@ -3,12 +3,12 @@
 use std::{
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use pin_project_lite::pin_project;
 use retryguard_core::{
-    Call, Criticality, Instant, Outcome, Refusal,
+    Call, Criticality, Failure, FailureKind, Instant, Outcome, Refusal,
     bulkhead::Ticket,
     call::{Attempt, Facts, Step, Verdict},
     target::AttemptKind,
@@ -34,7 +34,8 @@ pub(super) struct Start<S, P, K> {
 }
 
 pin_project! {
-    /// The future of one call under a policy. Dropping it at any point gives back whatever it held.
+    /// The future of one call under a policy. The call begins, and its time runs, with the first poll;
+    /// dropping it at any point gives back whatever it held.
     pub struct ResponseFuture<S, P, Request>
     where
         S: Service<P::Attempt>,
@@ -42,16 +43,16 @@ pin_project! {
     {
         shared: Arc<Shared>,
         protocol: P,
-        call: Option<Call>,
-        // What the machine said and the world has not yet heard.
-        step: Step,
+        call: Call,
+        // Why the call is refused before it begins.
+        refusal: Option<Refusal>,
         kept: P::Kept,
         service: S,
         criticality: Criticality,
         ticket: Ticket,
         began: Instant,
         // When the machine was last told something.
-        ended: Instant,
+        told: Instant,
         // The attempt that is no hedge, and its number.
         #[pin]
         first: Sending<S, P::Attempt>,
@@ -61,8 +62,7 @@ pin_project! {
         // The last failed result: what the caller gets if there is no better one.
         last: Option<(u8, Result<S::Response, S::Error>)>,
         queued: bool,
-        // The caller has its answer.
-        finished: bool,
+        stage: Stage,
         // Made only when an attempt has to be waited for.
         #[pin]
         sleep: Option<Sleep>,
@@ -76,22 +76,34 @@ pin_project! {
     {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if *this.finished {
-                return;
+            if *this.stage == Stage::Running {
+                abandon(this.shared, this.call, this.queued.then_some(*this.ticket));
             }
-            let (ticket, queued) = (*this.ticket, *this.queued);
-            if let Some(call) = this.call {
-                this.shared.with(|state| {
-                    call.abandon(&mut state.target);
-                    if queued {
-                        state.forget(ticket);
-                    }
-                });
-            }
-            this.shared.telemetry().on_abandon(this.call.as_ref().map_or(0, Call::sent));
         }
     }
 }
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Fresh,
+    Running,
+    /// The caller has its answer.
+    Over,
+}
+
+#[cold]
+fn abandon(shared: &Shared, call: &mut Call, queued: Option<Ticket>) {
+    shared.with(|state| {
+        call.abandon(&mut state.target);
+        if let Some(ticket) = queued {
+            state.forget(ticket);
+        }
+    });
+    shared.telemetry().on_abandon(call.sent());
+}
+
+/// The number of an attempt and what it came to.
+type Ended<S, R> = (u8, Result<<S as Service<R>>::Response, <S as Service<R>>::Error>);
 
 struct Hedge<S: Service<R>, R> {
     number: u8,
@@ -103,88 +115,38 @@ where
     P: Protocol<Request>,
     S: Service<P::Attempt>,
 {
+    /// A call that has not begun, and that is refused when it does if there is a reason to.
     #[inline]
-    pub(super) fn started(
-        call: Call,
-        step: Step,
-        facts: &Facts,
-        now: Instant,
-        start: Start<S, P, P::Kept>,
-    ) -> Self {
-        let mut future = Self::idle(Some(call), step, facts.criticality, facts.ticket, now, start);
-        // The usual case is sent here and not in the first poll, with the service that was found ready.
-        if let Step::Send(attempt) = step {
-            let sending = sending(&attempt, facts.criticality, future.call.as_ref(), now);
-            if let Some(request) = future.protocol.attempt(&mut future.kept, &sending) {
-                future.first = Sending::Running {
-                    future: future.service.call(request),
-                };
-                future.number = attempt.number;
-                future.step = Step::Wait;
-            }
-        }
-        future
-    }
-
-    /// A call that was refused before it began.
-    pub(super) fn refused(refusal: Refusal, start: Start<S, P, P::Kept>) -> Self {
-        let step = Step::Done(Verdict::Refused {
-            refusal,
-            retry_after: None,
-        });
-        Self::idle(
-            None,
-            step,
-            Criticality::default(),
-            Ticket(0),
-            Instant::ZERO,
-            start,
-        )
-    }
-
-    #[inline]
-    fn idle(
-        call: Option<Call>,
-        step: Step,
-        criticality: Criticality,
-        ticket: Ticket,
-        began: Instant,
-        start: Start<S, P, P::Kept>,
-    ) -> Self {
-        start.shared.telemetry().on_start();
+    pub(super) fn new(facts: &Facts, refusal: Option<Refusal>, start: Start<S, P, P::Kept>) -> Self {
         Self {
             shared: start.shared,
             protocol: start.protocol,
-            call,
-            step,
+            call: Call::new(facts),
+            refusal,
             kept: start.kept,
             service: start.ready,
-            criticality,
-            ticket,
-            began,
-            ended: began,
+            criticality: facts.criticality,
+            ticket: facts.ticket,
+            began: Instant::ZERO,
+            told: Instant::ZERO,
             first: Sending::Idle,
             number: 0,
             hedges: Vec::new(),
             last: None,
             queued: false,
-            finished: false,
+            stage: Stage::Fresh,
             sleep: None,
             sleep_until: Instant::NEVER,
         }
     }
 }
 
-fn sending(
-    attempt: &Attempt,
-    criticality: Criticality,
-    call: Option<&Call>,
-    now: Instant,
-) -> protocol::Sending {
+#[inline]
+fn sending(attempt: &Attempt, criticality: Criticality, call: &Call, now: Instant) -> protocol::Sending {
     protocol::Sending {
         attempt: *attempt,
         criticality,
-        left: call.and_then(|call| call.deadline().left(now)),
+        left: call.deadline().left(now),
     }
 }
 
@@ -197,22 +159,27 @@ where
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut step = Step::Wait;
+        if self.stage == Stage::Fresh {
+            step = self.as_mut().begin();
+        }
         loop {
-            match std::mem::replace(self.as_mut().project().step, Step::Wait) {
+            step = match step {
                 Step::Done(verdict) => return Poll::Ready(self.finish(&verdict)),
-                Step::Send(attempt) => {
-                    self.as_mut().send(&attempt);
-                    continue;
-                }
-                Step::Cancel(number) => {
-                    self.as_mut().cancel(number);
-                    continue;
-                }
-                Step::Wait => {}
-            }
-            if !(self.as_mut().poll_attempts(cx) || self.as_mut().poll_waits(cx)) {
-                return Poll::Pending;
-            }
+                Step::Send(attempt) => self.as_mut().send(&attempt),
+                Step::Cancel(number) => self.as_mut().cancel(number),
+                Step::Wait => match self.as_mut().poll_attempts(cx) {
+                    Poll::Ready((number, result)) => {
+                        let step = self.as_mut().end(number, &result);
+                        if let Step::Done(Verdict::Success { number }) = step {
+                            return Poll::Ready(self.succeed(number, result));
+                        }
+                        *self.as_mut().project().last = Some((number, result));
+                        step
+                    }
+                    Poll::Pending => ready!(self.as_mut().poll_waits(cx)),
+                },
+            };
         }
     }
 }
@@ -222,15 +189,40 @@ where
     P: Protocol<Request> + Judge<S::Response, S::Error>,
     S: Service<P::Attempt> + Clone,
 {
-    /// Polls what is under way. True if something ended, so that there is a new step.
+    /// Starts the call, and sends its first attempt if it may be sent at once.
     #[inline]
-    fn poll_attempts(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
+    fn begin(mut self: Pin<&mut Self>) -> Step {
         let this = self.as_mut().project();
-        if let Poll::Ready(result) = this.first.poll(cx) {
-            let number = *this.number;
-            self.as_mut().project().first.set(Sending::Idle);
-            self.end(number, result);
-            return true;
+        *this.stage = Stage::Running;
+        let now = this.shared.clock.now();
+        *this.began = now;
+        *this.told = now;
+        this.shared.telemetry().on_start();
+        if let Some(refusal) = *this.refusal {
+            return Step::Done(Verdict::Refused {
+                refusal,
+                retry_after: None,
+            });
+        }
+        let (call, ticket) = (this.call, this.ticket);
+        let step = this.shared.with(|state| {
+            *ticket = state.ticket();
+            call.queue_as(*ticket);
+            call.start(&mut state.target, now, &mut Random)
+        });
+        match step {
+            Step::Send(attempt) => self.send(&attempt),
+            step => step,
+        }
+    }
+
+    /// Polls what is under way, and says which attempt ended and how.
+    #[inline]
+    fn poll_attempts(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended<S, P::Attempt>> {
+        let mut this = self.project();
+        if let Poll::Ready(result) = this.first.as_mut().poll(cx) {
+            this.first.set(Sending::Idle);
+            return Poll::Ready((*this.number, result));
         }
         let ended = this.hedges.iter_mut().enumerate().find_map(|(index, hedge)| {
             match hedge.sending.as_mut().poll(cx) {
@@ -239,34 +231,31 @@ where
             }
         });
         let Some((index, result)) = ended else {
-            return false;
+            return Poll::Pending;
         };
-        let hedge = this.hedges.swap_remove(index);
-        self.end(hedge.number, result);
-        true
+        Poll::Ready((this.hedges.swap_remove(index).number, result))
     }
 
-    /// Looks at the timer and at the queue. True if there is a new step.
-    fn poll_waits(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
+    /// Looks at the queue and at the timer.
+    fn poll_waits(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Step> {
         let mut this = self.project();
-        let Some(call) = this.call else { return false };
+        let call = this.call;
         if call.is_queued() {
             *this.queued = true;
             let (shared, ticket) = (&**this.shared, *this.ticket);
             let now = shared.clock.now();
+            *this.told = now;
             let step = shared.with(|state| {
                 state
                     .poll_place(ticket, cx.waker())
-                    .is_ready()
-                    .then(|| call.on_place(&mut state.target, now, &mut Random))
+                    .map(|()| call.on_place(&mut state.target, now, &mut Random))
             });
-            if let Some(step) = step {
-                *this.step = step;
-                return true;
+            if step.is_ready() {
+                return step;
             }
         }
         let Some(due) = call.next_timer() else {
-            return false;
+            return Poll::Pending;
         };
         if *this.sleep_until != due || this.sleep.is_none() {
             *this.sleep_until = due;
@@ -277,107 +266,118 @@ where
             }
         }
         let Some(sleep) = this.sleep.as_pin_mut() else {
-            return false;
+            return Poll::Pending;
         };
-        if sleep.poll(cx).is_pending() {
-            return false;
-        }
+        ready!(sleep.poll(cx));
         // tokio's timers have the grain of a millisecond and may fire early by less than that: the time
         // that was asked for is the time that is told.
         let now = this.shared.clock.now().max(due);
-        *this.step = this
-            .shared
-            .with(|state| call.on_timer(&mut state.target, now, &mut Random));
-        *this.ended = now;
+        *this.told = now;
         *this.sleep_until = Instant::NEVER;
-        true
+        Poll::Ready(
+            this.shared
+                .with(|state| call.on_timer(&mut state.target, now, &mut Random)),
+        )
     }
 
-    /// Sends an attempt that the machine has decided.
-    fn send(self: Pin<&mut Self>, attempt: &Attempt) {
+    /// Sends an attempt that the machine has decided just now.
+    #[inline]
+    fn send(self: Pin<&mut Self>, attempt: &Attempt) -> Step {
         let mut this = self.project();
-        let now = this.shared.clock.now();
-        let sending = sending(attempt, *this.criticality, this.call.as_ref(), now);
+        let now = *this.told;
+        let sending = sending(attempt, *this.criticality, this.call, now);
         let Some(request) = this.protocol.attempt(this.kept, &sending) else {
             // The machine was told that the request can be sent; that it cannot is found out only now.
-            if let Some(call) = this.call {
-                call.forbid_replay();
-                let outcome = Outcome::Failure(retryguard_core::Failure::new(
-                    retryguard_core::FailureKind::Cancelled,
-                ));
-                let number = attempt.number;
-                *this.step = this
-                    .shared
-                    .with(|state| call.on_outcome(number, &outcome, &mut state.target, now, &mut Random));
-            }
-            return;
-        };
-        let fresh = Sending::new(this.service.clone(), request);
-        if attempt.kind == AttemptKind::Hedge {
-            this.hedges.push(Hedge {
-                number: attempt.number,
-                sending: Box::pin(fresh),
+            let call = this.call;
+            call.forbid_replay();
+            let outcome = Outcome::Failure(Failure::new(FailureKind::Cancelled));
+            return this.shared.with(|state| {
+                call.on_outcome(attempt.number, &outcome, &mut state.target, now, &mut Random)
             });
-        } else {
-            this.first.set(fresh);
-            *this.number = attempt.number;
+        };
+        let number = attempt.number;
+        match attempt.kind {
+            AttemptKind::First => {
+                // The service that was found ready; its clones must be found ready again.
+                let future = this.service.call(request);
+                this.first.set(Sending::Running { future });
+                *this.number = number;
+            }
+            AttemptKind::Retry => {
+                this.first.set(Sending::new(this.service.clone(), request));
+                *this.number = number;
+            }
+            AttemptKind::Hedge => {
+                let sending = Box::pin(Sending::new(this.service.clone(), request));
+                this.hedges.push(Hedge { number, sending });
+            }
         }
+        Step::Wait
     }
 
-    fn cancel(self: Pin<&mut Self>, number: u8) {
+    fn cancel(self: Pin<&mut Self>, number: u8) -> Step {
         let mut this = self.project();
         if *this.number == number {
             this.first.set(Sending::Idle);
         } else {
             this.hedges.retain(|hedge| hedge.number != number);
         }
+        Step::Wait
     }
 
     /// Tells the machine how an attempt ended.
     #[inline]
-    fn end(self: Pin<&mut Self>, number: u8, result: Result<S::Response, S::Error>) {
+    fn end(self: Pin<&mut Self>, number: u8, result: &Result<S::Response, S::Error>) -> Step {
         let this = self.project();
-        let Some(call) = this.call else { return };
+        let call = this.call;
         if !this.protocol.can_replay(this.kept) {
             call.forbid_replay();
         }
         let now = this.shared.clock.now();
+        *this.told = now;
         let protocol = &*this.protocol;
-        let step = this.shared.with(|state| {
-            let outcome = protocol.judge(&result, &state.policy().classifier);
+        this.shared.with(|state| {
+            let outcome = protocol.judge(result, &state.policy().classifier);
             call.on_outcome(number, &outcome, &mut state.target, now, &mut Random)
-        });
-        *this.step = step;
-        *this.ended = now;
-        *this.last = Some((number, result));
+        })
     }
 
-    /// Turns the verdict into what the caller gets.
+    /// Hands on the result that the machine calls a success.
     #[inline]
-    fn finish(self: Pin<&mut Self>, verdict: &Verdict) -> Result<S::Response, Error<S::Error>> {
-        let this = self.project();
-        *this.finished = true;
-        if *this.queued {
-            let ticket = *this.ticket;
-            this.shared.with(|state| state.forget(ticket));
+    fn succeed(
+        mut self: Pin<&mut Self>,
+        number: u8,
+        result: Result<S::Response, S::Error>,
+    ) -> Result<S::Response, Error<S::Error>> {
+        let report = self.as_mut().conclude(&Verdict::Success { number });
+        match result {
+            Ok(mut response) => {
+                self.protocol.conclude(&mut response, &report);
+                Ok(response)
+            }
+            // An error that the judge reads as an answer like any other ("not found", say).
+            Err(error) => Err(Error::Failed {
+                error,
+                attempts: report.attempts,
+                refusal: Refusal::NotRetryable,
+                retry_after: None,
+            }),
         }
-        let counts = this
-            .call
-            .as_ref()
-            .map_or((0, 0, 0), |call| (call.sent(), call.retries(), call.hedges()));
-        let report = report(verdict, counts);
+    }
+
+    /// Turns any other verdict into what the caller gets.
+    #[cold]
+    fn finish(mut self: Pin<&mut Self>, verdict: &Verdict) -> Result<S::Response, Error<S::Error>> {
+        let report = self.as_mut().conclude(verdict);
+        let this = self.project();
         if let Verdict::Failure { refusal, .. } | Verdict::Refused { refusal, .. } = verdict
             && (report.retries > 0 || refusal.is_protection())
         {
             context::note_retried(report.retried_below.saturating_add(1));
         }
-        let telemetry = this.shared.telemetry();
-        telemetry.on_verdict(verdict, &report, this.ended.since(*this.began));
-        if !matches!(verdict, Verdict::Success { .. }) {
-            let now = *this.ended;
-            if let Some(balance) = this.shared.with(|state| state.target.budget_balance(now)) {
-                telemetry.on_budget(balance);
-            }
+        let now = *this.told;
+        if let Some(balance) = this.shared.with(|state| state.target.budget_balance(now)) {
+            this.shared.telemetry().on_budget(balance);
         }
         let last = this.last.take();
         let Report {
@@ -390,9 +390,7 @@ where
                 refusal: *refusal,
                 retry_after,
             }),
-            (Verdict::Success { number } | Verdict::Failure { number, .. }, Some((of, Ok(mut response))))
-                if *number == of =>
-            {
+            (Verdict::Failure { number, .. }, Some((of, Ok(mut response)))) if *number == of => {
                 this.protocol.conclude(&mut response, &report);
                 Ok(response)
             }
@@ -409,14 +407,7 @@ where
                 refusal: *refusal,
                 retry_after,
             }),
-            // An error that the judge reads as an answer like any other ("not found", say).
-            (Verdict::Success { .. }, Some((_, Err(error)))) => Err(Error::Failed {
-                error,
-                attempts,
-                refusal: Refusal::NotRetryable,
-                retry_after,
-            }),
-            // The machine names an attempt whose result was just put there.
+            // Only the end of an attempt is a success, and that has its own way out.
             (Verdict::Success { .. }, _) => {
                 debug_assert!(false, "a success without a result");
                 Err(Error::TimedOut {
@@ -427,13 +418,30 @@ where
             }
         }
     }
+
+    /// The call is over: nothing is left to be given back, and the telemetry is told.
+    #[inline]
+    fn conclude(self: Pin<&mut Self>, verdict: &Verdict) -> Report {
+        let this = self.project();
+        *this.stage = Stage::Over;
+        if *this.queued {
+            let ticket = *this.ticket;
+            this.shared.with(|state| state.forget(ticket));
+        }
+        let report = report(verdict, this.call);
+        this.shared
+            .telemetry()
+            .on_verdict(verdict, &report, this.told.since(*this.began));
+        report
+    }
 }
 
-fn report(verdict: &Verdict, (attempts, retries, hedges): (u8, u8, u8)) -> Report {
+#[inline]
+fn report(verdict: &Verdict, call: &Call) -> Report {
     let mut report = Report {
-        attempts,
-        retries,
-        hedges,
+        attempts: call.sent(),
+        retries: call.retries(),
+        hedges: call.hedges(),
         failed: None,
         retried_below: 0,
         retry_after: None,

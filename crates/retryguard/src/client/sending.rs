@@ -29,6 +29,7 @@ impl<S: Service<R>, R> Sending<S, R> {
         }
     }
 
+    #[inline]
     pub(super) fn poll(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

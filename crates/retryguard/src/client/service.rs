@@ -5,13 +5,13 @@ use std::{
     task::{Context, Poll},
 };
 
-use retryguard_core::{Call, Deadline, Refusal, call::Facts};
+use retryguard_core::{Deadline, Refusal, bulkhead::Ticket, call::Facts};
 use retryguard_policy::Service as ServicePolicy;
 use tower_service::Service;
 
 use super::{ResponseFuture, future::Start};
 use crate::{
-    clock::{Clock, Random},
+    clock::Clock,
     context,
     error::Error,
     protocol::{Asked, Judge, Protocol},
@@ -90,31 +90,19 @@ where
         // The service that was found ready makes the first attempt; the clone must be found ready again.
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
-        if asked.feature_off {
-            return ResponseFuture::refused(Refusal::FeatureOff, self.start(ready, kept));
-        }
-        let shared = &*self.shared;
-        let now = shared.clock.now();
-        let mut facts = facts(&asked, &self.policy, &shared.clock);
-        let (call, step) = shared.with(|state| {
-            facts.ticket = state.ticket();
-            let mut call = Call::new(&facts);
-            let step = call.start(&mut state.target, now, &mut Random);
-            (call, step)
-        });
-        ResponseFuture::started(call, step, &facts, now, self.start(ready, kept))
-    }
-}
-
-impl<S, P: Clone> RetryGuard<S, P> {
-    #[inline]
-    fn start<K>(&self, ready: S, kept: K) -> Start<S, P, K> {
-        Start {
-            ready,
-            kept,
-            protocol: self.protocol.clone(),
-            shared: self.shared.clone(),
-        }
+        let facts = facts(&asked, &self.policy, &self.shared.clock);
+        // Built where it is returned, and begun in its first poll, when it no longer moves: a future of some
+        // hundred bytes that is begun here would be copied with every call.
+        ResponseFuture::new(
+            &facts,
+            asked.feature_off.then_some(Refusal::FeatureOff),
+            Start {
+                ready,
+                kept,
+                protocol: self.protocol.clone(),
+                shared: self.shared.clone(),
+            },
+        )
     }
 }
 
@@ -134,6 +122,6 @@ fn facts(asked: &Asked, policy: &ServicePolicy, clock: &Clock) -> Facts {
         criticality: asked.criticality.unwrap_or(criticality),
         idempotent: asked.idempotent,
         replayable: asked.replayable,
-        ticket: retryguard_core::bulkhead::Ticket(0),
+        ticket: Ticket(0),
     }
 }

@@ -72,6 +72,26 @@ impl<T> Slab<T> {
         Handle { index, turn: 0 }
     }
 
+    /// The handle that the next thing will get, for a thing that must know its own name.
+    #[inline]
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "memory ends before four billion places"
+    )]
+    pub fn next_handle(&self) -> Handle {
+        self.free.last().map_or(
+            Handle {
+                index: self.places.len() as u32,
+                turn: 0,
+            },
+            |&index| Handle {
+                index,
+                turn: self.places[index as usize].turn,
+            },
+        )
+    }
+
     /// The thing, if it is still there.
     #[inline]
     #[must_use]
@@ -127,7 +147,12 @@ mod tests {
         let mut slab = Slab::default();
         let first = slab.insert('a');
         assert_eq!(slab.remove(first), Some('a'));
+        let next = slab.next_handle();
         let second = slab.insert('b');
+        assert_eq!(next, second);
+        let third = slab.next_handle();
+        assert_eq!(slab.insert('c'), third);
+        assert_eq!(slab.remove(third), Some('c'));
         assert_eq!(slab.get(first), None);
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.get(second), Some(&'b'));

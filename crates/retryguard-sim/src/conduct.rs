@@ -1,0 +1,110 @@
+//! What stands on an edge: a policy of ours, or somebody else's, as equals.
+//!
+//! Most foreign policies are settings of the very machines of the core: that is what makes them peers. Where
+//! one has a part that the core does not have (a send limiter, a budget of concurrent retries), it is a small
+//! machine of its own in [`extra`], asked by the driver beside the core's.
+
+pub(crate) mod extra;
+mod named;
+
+use std::sync::Arc;
+
+use retryguard_core::{shed, target};
+use retryguard_policy::Policy;
+
+pub use extra::Extra;
+pub use named::{NAMES, named};
+
+/// A policy under comparison.
+#[derive(Debug, Clone)]
+pub struct Conduct {
+    /// The name that tables show.
+    pub name: String,
+    /// The settings of the machines.
+    pub rules: Rules,
+    /// A part that the machines do not have.
+    pub extra: Extra,
+    /// Whether all clients of an edge share one state, as under a controller; otherwise each has its own.
+    pub shared: bool,
+    /// Whether it knows what nobody can know: when the target has room.
+    pub oracle: bool,
+    /// Whether requests carry their deadline to the services below.
+    pub propagates: bool,
+}
+
+/// Where the settings come from.
+#[derive(Debug, Clone)]
+pub enum Rules {
+    /// The same for every target.
+    Same(Arc<target::Settings>),
+    /// A policy file.
+    File(Policy),
+}
+
+impl Conduct {
+    /// A policy file as a conduct.
+    #[must_use]
+    pub fn of_policy(name: impl Into<String>, policy: Policy) -> Self {
+        Self {
+            name: name.into(),
+            rules: Rules::File(policy),
+            extra: Extra::None,
+            shared: false,
+            oracle: false,
+            propagates: true,
+        }
+    }
+
+    /// The settings for calls to `service`.
+    #[must_use]
+    pub fn settings(&self, service: &str) -> Arc<target::Settings> {
+        match &self.rules {
+            Rules::Same(settings) => Arc::clone(settings),
+            Rules::File(policy) => Arc::clone(&policy.service(service).target),
+        }
+    }
+
+    /// How `service` sheds load as a server.
+    #[must_use]
+    pub fn shed(&self, service: &str) -> Option<shed::Settings> {
+        match &self.rules {
+            Rules::Same(_) => None,
+            Rules::File(policy) => policy.service(service).server,
+        }
+    }
+
+    /// Whether a request to `service` that must not be done twice is retried all the same. Foreign policies
+    /// do not ask; ours does unless keys are added or it is told not to care.
+    #[must_use]
+    pub fn retries_everything(&self, service: &str) -> bool {
+        match &self.rules {
+            Rules::Same(_) => true,
+            Rules::File(policy) => {
+                let idempotency = policy.service(service).idempotency.clone();
+                idempotency.add_keys || idempotency.retry_non_idempotent
+            }
+        }
+    }
+
+    /// A name for what the policy says, for results; empty for a foreign one, whose name says it all.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        match &self.rules {
+            Rules::Same(_) => "",
+            Rules::File(policy) => policy.digest(),
+        }
+    }
+
+    /// Whether it hears what a target tells beside a failure: Retry-After, and marks of layers below.
+    #[must_use]
+    pub const fn hears_hints(&self) -> bool {
+        matches!(self.rules, Rules::File(_))
+    }
+
+    /// Changes the settings of a foreign policy; a policy file says for itself what it says.
+    pub fn change(&mut self, change: impl FnOnce(&mut target::Settings)) {
+        if let Rules::Same(settings) = &mut self.rules {
+            change(Arc::make_mut(settings));
+        }
+    }
+}

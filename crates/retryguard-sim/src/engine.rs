@@ -1,0 +1,306 @@
+//! The engine: one run of one policy in one world.
+//!
+//! Everything that happens is an [`Event`]; handling one may schedule others, and nothing recurses further
+//! than the depth of the call graph: a request that is turned away answers through the queue, never on the
+//! stack.
+
+mod calls;
+mod clients;
+mod faults;
+mod floor;
+mod jobs;
+mod record;
+mod scale;
+
+use std::time::Duration;
+
+use retryguard_core::{Call, Failure, Instant, Target, shed};
+
+use crate::{
+    conduct::{Conduct, extra::Part},
+    kernel::{Handle, Queue, Slab},
+    streams::{Seed, Stream},
+    world::{EdgePolicy, World},
+};
+
+use floor::Floor;
+use record::Recorder;
+
+pub use record::{Moment, Run, ServiceRun, State, TimeLine};
+
+/// What can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    /// The next call of an open-loop group begins.
+    Arrival(u32),
+    /// The rate or the number of users of a group changes.
+    Stage(u32),
+    /// A user has thought enough.
+    User { client: u32, user: u32 },
+    /// A request reaches its service.
+    Reach(Handle),
+    /// A service has done its own work on a request.
+    Worked(Handle),
+    /// The answer reaches the caller.
+    Answer(Handle),
+    /// A request has run for as long as its instance may.
+    Kill(Handle),
+    /// A call's timer.
+    Timer(Handle),
+    /// A call that waited has been given a place.
+    Place(Handle),
+    /// Calls that wait for room at a service look again.
+    Room(u32),
+    /// A fault begins or ends.
+    Fault(u32),
+    /// An autoscaler takes its reading.
+    Reading(u32),
+    /// A decided change of capacity takes effect.
+    Resize(u32),
+    /// The time lines get their next step.
+    Step,
+}
+
+/// A call under way.
+#[derive(Debug)]
+struct Flight {
+    call: Call,
+    edge: u32,
+    peer: u32,
+    parent: Parent,
+    /// Names the effect: the same for every attempt and every layer's retry of one request.
+    key: u64,
+    /// Names the luck: other for each attempt, the same under every policy.
+    lineage: u64,
+    chance: Stream,
+    began: Instant,
+    /// The earliest timer that stands in the queue.
+    timer: Instant,
+    counted: bool,
+    original: bool,
+    idempotent: bool,
+    /// Whether the retry that runs or waits was charged to the policy's extra part.
+    charged: bool,
+    /// The pool that a connection is held from.
+    pool: Option<u32>,
+    /// The oracle holds it until there is room: with the failed attempt that it would answer, if any.
+    held: Option<Option<(u8, Failure)>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parent {
+    Client { client: u32, user: u32 },
+    Job { job: Handle, optional: bool },
+}
+
+/// A request at a service.
+#[derive(Debug)]
+struct Job {
+    caller: Handle,
+    number: u8,
+    edge: u32,
+    service: u32,
+    key: u64,
+    lineage: u64,
+    counted: bool,
+    original: bool,
+    idempotent: bool,
+    again: bool,
+    /// When nobody wants the answer any more, as far as the service knows.
+    deadline: Instant,
+    /// When the caller stops waiting, whether the service knows it or not.
+    ends: Instant,
+    arrived: Instant,
+    began: Instant,
+    instance: u32,
+    holds_worker: bool,
+    step: u16,
+    pending: u32,
+    failure: Option<Failure>,
+    result: Option<Result<(), Failure>>,
+    entry: Option<shed::Entry>,
+}
+
+/// One client instance's side of an edge.
+#[derive(Debug)]
+struct Peer {
+    target: Target,
+    part: Part,
+}
+
+/// An edge and everything that its callers know.
+#[derive(Debug)]
+struct Line<'a> {
+    conduct: &'a Conduct,
+    settings: std::sync::Arc<retryguard_core::target::Settings>,
+    /// Whether a request that must not be done twice is retried all the same.
+    retries_everything: bool,
+    peers: Vec<Peer>,
+}
+
+/// Runs a policy in a world.
+///
+/// `fixed` holds the conducts that edges name; one that is missing is looked up among the known names.
+///
+/// # Panics
+///
+/// Where an edge names a policy that nobody knows; a scenario file is checked for that when it is read.
+#[must_use]
+pub fn run(world: &World, conduct: &Conduct, fixed: &[Conduct], seed: Seed) -> Run {
+    let conducts: Vec<Conduct> = world
+        .edges
+        .iter()
+        .map(|edge| match &edge.policy {
+            EdgePolicy::Compared => conduct.clone(),
+            EdgePolicy::Fixed(name) => fixed
+                .iter()
+                .find(|conduct| conduct.name == *name)
+                .cloned()
+                .or_else(|| crate::conduct::named(name))
+                .unwrap_or_else(|| panic!("no policy is named {name}")),
+        })
+        .collect();
+    let mut engine = Engine::new(world, &conducts, seed);
+    engine.begin();
+    engine.go();
+    engine.end(conduct)
+}
+
+struct Engine<'a> {
+    world: &'a World,
+    seed: Seed,
+    now: Instant,
+    queue: Queue<Event>,
+    flights: Slab<Flight>,
+    jobs: Slab<Job>,
+    floors: Vec<Floor>,
+    lines: Vec<Line<'a>>,
+    callers: Vec<clients::State>,
+    /// Whether each fault is in force.
+    faults_on: Vec<bool>,
+    record: Recorder,
+    stops: Instant,
+}
+
+impl<'a> Engine<'a> {
+    fn new(world: &'a World, conducts: &'a [Conduct], seed: Seed) -> Self {
+        let lines: Vec<Line<'a>> = world
+            .edges
+            .iter()
+            .zip(conducts)
+            .map(|(edge, conduct)| {
+                let name = &world.services[edge.to].name;
+                Line {
+                    conduct,
+                    settings: conduct.settings(name),
+                    retries_everything: conduct.retries_everything(name),
+                    peers: Vec::new(),
+                }
+            })
+            .collect();
+        let floors = world
+            .services
+            .iter()
+            .enumerate()
+            .map(|(index, service)| {
+                let towards = world.edges.iter().position(|edge| edge.to == index);
+                let rule = towards.and_then(|edge| conducts[edge].shed(&service.name));
+                Floor::new(service, rule)
+            })
+            .collect();
+        Self {
+            world,
+            seed,
+            now: Instant::ZERO,
+            queue: Queue::new(),
+            flights: Slab::default(),
+            jobs: Slab::default(),
+            floors,
+            lines,
+            callers: clients::states(world, seed),
+            faults_on: vec![false; world.faults.len()],
+            record: Recorder::new(world),
+            stops: Instant::ZERO.after(world.duration).after(world.drain),
+        }
+    }
+
+    fn begin(&mut self) {
+        self.begin_clients();
+        self.begin_faults();
+        self.begin_scalers();
+        self.queue.push(Instant::ZERO.after(self.world.step), Event::Step);
+    }
+
+    fn go(&mut self) {
+        while let Some((at, event)) = self.queue.pop() {
+            if at > self.stops || self.is_finished() {
+                break;
+            }
+            self.now = at;
+            self.record.events += 1;
+            self.handle(event);
+        }
+    }
+
+    /// Whether arrivals have ended and nothing that counts is under way: only clocks still tick.
+    fn is_finished(&self) -> bool {
+        self.record.ended_early && self.record.open_calls() == 0
+            || self.flights.is_empty() && self.queue.now().as_nanos() > nanos(self.world.duration)
+    }
+
+    #[inline]
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrival(client) => self.arrival(client),
+            Event::Stage(client) => self.stage(client),
+            Event::User { client, user } => self.user(client, user),
+            Event::Reach(job) => self.reach(job),
+            Event::Worked(job) => self.worked(job),
+            Event::Answer(job) => self.answer(job),
+            Event::Kill(job) => self.kill(job),
+            Event::Timer(call) => self.timer(call),
+            Event::Place(call) => self.place(call),
+            Event::Room(service) => self.room(service),
+            Event::Fault(fault) => self.fault(fault),
+            Event::Reading(service) => self.reading(service),
+            Event::Resize(service) => self.resize(service),
+            Event::Step => self.step(),
+        }
+    }
+
+    /// Another step of the time lines.
+    fn step(&mut self) {
+        self.record_state();
+        let next = self.now.after(self.world.step);
+        if next <= Instant::ZERO.after(self.world.duration) {
+            self.queue.push(next, Event::Step);
+        }
+    }
+
+    fn end(mut self, conduct: &Conduct) -> Run {
+        for flight in self.flights.iter_mut() {
+            let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
+            flight.call.abandon(&mut peer.target);
+        }
+        let now = self.now;
+        for floor in &mut self.floors {
+            floor.settle(now);
+        }
+        self.record.finish(&conduct.name, self.world, &self.floors, now)
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    retryguard_core::time::nanos(span)
+}
+
+/// The lineage or the key of the `number`th thing that comes from another.
+#[inline]
+const fn descend(of: u64, number: u64) -> u64 {
+    (of ^ number.wrapping_add(1).wrapping_mul(0xa076_1d64_78bd_642f))
+        .rotate_left(23)
+        .wrapping_mul(0xe703_7ed1_a0b4_28db)
+}
+
+#[cfg(test)]
+mod tests;

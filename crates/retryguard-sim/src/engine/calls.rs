@@ -1,0 +1,394 @@
+//! The driver of calls: moves effects between the machines and the world, and decides nothing itself.
+
+use retryguard_core::{
+    Call, Criticality, Deadline, Failure, Instant, Outcome, Target,
+    bulkhead::Ticket,
+    call::{Attempt, Facts, Step, Verdict},
+    target::AttemptKind,
+};
+
+use super::{Engine, Event, Flight, Job, Parent, Peer, descend};
+use crate::{conduct::extra::Part, kernel::Handle, streams::Purpose, world::Effects};
+
+/// Where a call comes from.
+pub(super) struct Origin {
+    pub(super) edge: usize,
+    pub(super) peer: u32,
+    pub(super) parent: Parent,
+    pub(super) key: u64,
+    pub(super) lineage: u64,
+    pub(super) deadline: Instant,
+    pub(super) criticality: Criticality,
+    pub(super) counted: bool,
+    pub(super) original: bool,
+    pub(super) idempotent: bool,
+    pub(super) pool: Option<u32>,
+}
+
+/// How a call ended, as its caller sees it.
+pub(super) enum Ended {
+    Success,
+    Failure(Failure),
+    /// Nothing was sent.
+    Refused,
+}
+
+impl Engine<'_> {
+    #[expect(clippy::cast_possible_truncation, reason = "a world has few edges")]
+    pub(super) fn start_call(&mut self, origin: Origin) {
+        let line = &mut self.lines[origin.edge];
+        let peer = if line.conduct.shared { 0 } else { origin.peer };
+        while line.peers.len() <= peer as usize {
+            line.peers.push(Peer {
+                target: Target::new(line.settings.clone(), self.now),
+                part: Part::new(&line.conduct.extra),
+            });
+        }
+        let to = self.world.edges[origin.edge].to;
+        let keyed = self.world.services[to].effects == Effects::Keyed;
+        let idempotent = origin.idempotent || line.retries_everything || keyed;
+        let facts = Facts {
+            deadline: Deadline::at(origin.deadline),
+            criticality: origin.criticality,
+            idempotent,
+            replayable: true,
+            ticket: Ticket(self.flights.next_handle().as_u64()),
+        };
+        let oracle = line.conduct.oracle;
+        line.peers[peer as usize].part.on_call(self.now);
+        let handle = self.flights.insert(Flight {
+            call: Call::new(&facts),
+            edge: origin.edge as u32,
+            peer,
+            parent: origin.parent,
+            key: origin.key,
+            lineage: origin.lineage,
+            chance: self.seed.stream(origin.lineage, Purpose::Policy),
+            began: self.now,
+            timer: Instant::NEVER,
+            counted: origin.counted,
+            original: origin.original,
+            idempotent: origin.idempotent,
+            charged: false,
+            pool: origin.pool,
+            held: None,
+        });
+        if oracle {
+            self.hold(handle, None);
+        } else {
+            self.drive(handle, |call, target, now, chance| {
+                call.start(target, now, chance)
+            });
+        }
+    }
+
+    /// Gives a call an input and does what it says.
+    #[inline]
+    fn drive(
+        &mut self,
+        handle: Handle,
+        input: impl FnOnce(&mut Call, &mut Target, Instant, &mut crate::streams::Stream) -> Step,
+    ) {
+        let Some(flight) = self.flights.get_mut(handle) else {
+            return;
+        };
+        let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
+        let step = input(&mut flight.call, &mut peer.target, self.now, &mut flight.chance);
+        self.follow(handle, step);
+    }
+
+    #[inline]
+    fn follow(&mut self, handle: Handle, step: Step) {
+        let flight = self
+            .flights
+            .get_mut(handle)
+            .expect("a call that is driven is there");
+        let (edge, peer) = (flight.edge as usize, flight.peer as usize);
+        match step {
+            Step::Wait => self.arm(handle),
+            Step::Cancel(_) => {
+                // The request itself runs on at its service, where nobody waits for it any more.
+                self.queue.push(self.now, Event::Timer(handle));
+            }
+            Step::Send(attempt) => {
+                self.arm(handle);
+                self.send(handle, &attempt);
+            }
+            Step::Done(verdict) => self.done(handle, &verdict),
+        }
+        let target = &mut self.lines[edge].peers[peer].target;
+        while let Some(ticket) = target.next_granted() {
+            self.queue
+                .push(self.now, Event::Place(Handle::from_u64(ticket.0)));
+        }
+        if target.has_changes() {
+            for change in target.changes() {
+                self.record.on_change(edge, &change);
+            }
+        }
+    }
+
+    /// Sets the call's timer, unless one that is early enough is set already: one that comes too early looks
+    /// again.
+    #[inline]
+    fn arm(&mut self, handle: Handle) {
+        let flight = self
+            .flights
+            .get_mut(handle)
+            .expect("a call that is driven is there");
+        if let Some(at) = flight.call.next_timer()
+            && at < flight.timer
+        {
+            flight.timer = at;
+            self.queue.push(at, Event::Timer(handle));
+        }
+    }
+
+    pub(super) fn timer(&mut self, handle: Handle) {
+        if self.is_orphan(handle) {
+            return self.give_up(handle);
+        }
+        let Some(flight) = self.flights.get_mut(handle) else {
+            return;
+        };
+        flight.timer = Instant::NEVER;
+        if flight.held.is_some() {
+            return self.held_too_long(handle);
+        }
+        if flight.call.next_timer().is_some_and(|at| at <= self.now) {
+            self.drive(handle, |call, target, now, chance| {
+                call.on_timer(target, now, chance)
+            });
+        } else {
+            self.arm(handle);
+        }
+    }
+
+    pub(super) fn place(&mut self, handle: Handle) {
+        self.drive(handle, |call, target, now, chance| {
+            call.on_place(target, now, chance)
+        });
+    }
+
+    /// Whether whoever made the call is gone: an instance that was killed does not go on retrying.
+    fn is_orphan(&self, handle: Handle) -> bool {
+        self.flights
+            .get(handle)
+            .is_some_and(|flight| match flight.parent {
+                Parent::Job { job, .. } => self.jobs.get(job).is_none(),
+                Parent::Client { .. } => false,
+            })
+    }
+
+    fn give_up(&mut self, handle: Handle) {
+        if let Some(mut flight) = self.flights.remove(handle) {
+            let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
+            flight.call.abandon(&mut peer.target);
+            while let Some(ticket) = peer.target.next_granted() {
+                self.queue
+                    .push(self.now, Event::Place(Handle::from_u64(ticket.0)));
+            }
+            self.leave_pool(&flight);
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, handle: Handle, attempt: &Attempt) {
+        let flight = self.flights.get_mut(handle).expect("a call that sends is there");
+        let edge = &self.world.edges[flight.edge as usize];
+        let line = &mut self.lines[flight.edge as usize];
+        let held = line.peers[flight.peer as usize].part.hold(self.now);
+        let lineage = descend(flight.lineage, u64::from(attempt.number));
+        let job = self.jobs.insert(Job {
+            caller: handle,
+            number: attempt.number,
+            edge: flight.edge,
+            #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
+            service: edge.to as u32,
+            key: flight.key,
+            lineage,
+            counted: flight.counted,
+            original: flight.original && attempt.kind == AttemptKind::First,
+            idempotent: flight.idempotent,
+            again: attempt.kind != AttemptKind::First,
+            deadline: if line.conduct.propagates {
+                attempt.ends
+            } else {
+                Instant::NEVER
+            },
+            ends: attempt.ends,
+            arrived: self.now,
+            began: self.now,
+            instance: 0,
+            holds_worker: false,
+            step: 0,
+            pending: 0,
+            failure: None,
+            result: None,
+            entry: None,
+        });
+        let travel = if edge.network.is_nothing() {
+            held
+        } else {
+            held + edge
+                .network
+                .draw(&mut self.seed.stream(lineage, Purpose::Network))
+        };
+        if travel.is_zero() {
+            self.reach(job);
+        } else {
+            self.queue.push(self.now.after(travel), Event::Reach(job));
+        }
+    }
+
+    /// The answer of a request reaches its caller, who may no longer be there.
+    #[inline]
+    pub(super) fn answer(&mut self, job: Handle) {
+        let Some(job) = self.jobs.remove(job) else {
+            return;
+        };
+        let result = job.result.expect("an answered request has a result");
+        let handle = job.caller;
+        if self.is_orphan(handle) {
+            return self.give_up(handle);
+        }
+        let Some(flight) = self.flights.get_mut(handle) else {
+            return;
+        };
+        let line = &mut self.lines[flight.edge as usize];
+        let peer = &mut line.peers[flight.peer as usize];
+        if std::mem::take(&mut flight.charged) {
+            peer.part.on_retry_end();
+        }
+        let outcome = match result {
+            Ok(()) => {
+                peer.part.on_attempt_end(true, false, self.now);
+                Outcome::Success
+            }
+            Err(mut failure) => {
+                peer.part.on_attempt_end(false, failure.rejection, self.now);
+                if !line.conduct.hears_hints() {
+                    failure.hints = retryguard_core::outcome::Hints::NONE;
+                }
+                let another = failure.retryable && flight.call.retries() < line.settings.call.retries;
+                if another && line.conduct.oracle {
+                    return self.hold(handle, Some((job.number, failure)));
+                }
+                if another {
+                    let allowed = peer.part.allow_retry(peer.target.in_flight(), self.now);
+                    failure.retryable = allowed;
+                    flight.charged = allowed;
+                }
+                Outcome::Failure(failure)
+            }
+        };
+        self.drive(handle, |call, target, now, chance| {
+            call.on_outcome(job.number, &outcome, target, now, chance)
+        });
+    }
+
+    /// The oracle keeps a call until there is room, or until it is too late.
+    fn hold(&mut self, handle: Handle, failed: Option<(u8, Failure)>) {
+        let flight = self
+            .flights
+            .get_mut(handle)
+            .expect("a call that is held is there");
+        flight.held = Some(failed);
+        let to = self.world.edges[flight.edge as usize].to;
+        let deadline = flight.call.deadline().moment();
+        if failed.is_none() && deadline < flight.timer {
+            flight.timer = deadline;
+            self.queue.push(deadline, Event::Timer(handle));
+        }
+        self.floors[to].hold(handle);
+        self.use_room(to);
+    }
+
+    /// There may be room at a service: whoever is held for it is sent, the latest first, because the latest
+    /// has most of its time left.
+    pub(super) fn use_room(&mut self, service: usize) {
+        while self.floors[service].has_room(self.now) {
+            let Some(handle) = self.floors[service].unhold() else {
+                return;
+            };
+            let Some(flight) = self.flights.get_mut(handle) else {
+                continue;
+            };
+            match flight.held.take() {
+                None => {}
+                Some(None) => self.drive(handle, |call, target, now, chance| {
+                    call.start(target, now, chance)
+                }),
+                Some(Some((number, failure))) => self.drive(handle, |call, target, now, chance| {
+                    call.on_outcome(number, &Outcome::Failure(failure), target, now, chance)
+                }),
+            }
+        }
+        if self.floors[service].holds_any() && !std::mem::replace(&mut self.floors[service].looks, true) {
+            #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
+            self.queue.push(
+                self.floors[service].next_look(self.now),
+                Event::Room(service as u32),
+            );
+        }
+    }
+
+    pub(super) fn room(&mut self, service: u32) {
+        self.floors[service as usize].looks = false;
+        self.use_room(service as usize);
+    }
+
+    fn held_too_long(&mut self, handle: Handle) {
+        let flight = self.flights.get_mut(handle).expect("was just looked at");
+        if self.now < flight.call.deadline().moment() {
+            return self.arm(handle);
+        }
+        match flight.held.take() {
+            Some(Some((number, failure))) => self.drive(handle, |call, target, now, chance| {
+                let last = Failure {
+                    retryable: false,
+                    ..failure
+                };
+                call.on_outcome(number, &Outcome::Failure(last), target, now, chance)
+            }),
+            _ => self.drive(handle, |call, target, now, chance| {
+                call.start(target, now, chance)
+            }),
+        }
+    }
+
+    fn done(&mut self, handle: Handle, verdict: &Verdict) {
+        let mut flight = self.flights.remove(handle).expect("a call that ends is there");
+        let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
+        if std::mem::take(&mut flight.charged) {
+            peer.part.on_retry_end();
+        }
+        self.leave_pool(&flight);
+        let ended = match *verdict {
+            Verdict::Success { .. } => Ended::Success,
+            Verdict::Refused { refusal, .. } => {
+                self.record
+                    .on_refusal(flight.edge as usize, refusal, flight.counted);
+                Ended::Refused
+            }
+            Verdict::Failure {
+                mut failure, refusal, ..
+            } => {
+                self.record
+                    .on_refusal(flight.edge as usize, refusal, flight.counted);
+                if flight.call.retries() > 0 || refusal.is_protection() {
+                    failure.hints.retried_below = failure.hints.retried_below.saturating_add(1);
+                }
+                Ended::Failure(failure)
+            }
+        };
+        match flight.parent {
+            Parent::Client { client, user } => {
+                let latency = self.now.since(flight.began);
+                self.record.on_call_end(&ended, latency, self.now, flight.counted);
+                self.user_answered(client, user);
+            }
+            Parent::Job { job, optional } => self.child_done(job, optional, &ended),
+        }
+    }
+}

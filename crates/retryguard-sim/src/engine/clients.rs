@@ -1,0 +1,264 @@
+//! Calls from outside.
+
+use std::time::Duration;
+
+use retryguard_core::Instant;
+
+use super::{Engine, Event, Parent, calls::Origin, descend, nanos};
+use crate::{
+    distribution::seconds,
+    streams::{Purpose, Seed, Stream},
+    world::{Arrivals, Profile, World},
+};
+
+/// What a group of clients knows.
+#[derive(Debug)]
+pub(super) struct State {
+    arrivals: Stream,
+    begun: u64,
+    /// Users that have ever been there, and which of them are there now.
+    users: Vec<User>,
+    present: usize,
+}
+
+#[derive(Debug)]
+struct User {
+    chance: Stream,
+    calls: u64,
+    /// Whether a call or a thought of the user is under way.
+    busy: bool,
+    /// The request that is sent again, as an impatient person does.
+    replay: Option<u64>,
+}
+
+pub(super) fn states(world: &World, seed: Seed) -> Vec<State> {
+    (0..world.clients.len() as u64)
+        .map(|client| State {
+            arrivals: seed.stream(client, Purpose::Arrival),
+            begun: 0,
+            users: Vec::new(),
+            present: 0,
+        })
+        .collect()
+}
+
+impl Engine<'_> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a world has few groups of clients"
+    )]
+    pub(super) fn begin_clients(&mut self) {
+        for client in 0..self.world.clients.len() {
+            match &self.world.clients[client].arrivals {
+                Arrivals::Open { .. } => self.schedule_arrival(client),
+                Arrivals::Closed { .. } => self.queue.push(Instant::ZERO, Event::Stage(client as u32)),
+            }
+        }
+    }
+
+    /// The number of users has changed, or may have: those who are missing come, those beyond it leave after
+    /// the call that they are making.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of users is small and not negative"
+    )]
+    pub(super) fn stage(&mut self, client: u32) {
+        /// Between the stages of a ramp users come one by one; a tenth of a second is fine enough.
+        const LOOK: Duration = Duration::from_millis(100);
+        let group = &self.world.clients[client as usize];
+        let Arrivals::Closed {
+            users: profile,
+            think,
+        } = &group.arrivals
+        else {
+            return;
+        };
+        let wanted = profile.at(self.now).round() as usize;
+        let state = &mut self.callers[client as usize];
+        while state.users.len() < wanted {
+            let entity = u64::from(client) << 40 | state.users.len() as u64;
+            state.users.push(User {
+                chance: self.seed.stream(entity, Purpose::Think),
+                calls: 0,
+                busy: false,
+                replay: None,
+            });
+        }
+        state.present = wanted;
+        for (index, user) in state.users.iter_mut().enumerate().take(wanted) {
+            if !user.busy {
+                user.busy = true;
+                // People do not all press the button at the moment at which they come.
+                let thought = think.draw(&mut user.chance).mul_f64(user.chance.uniform());
+                self.queue.push(
+                    self.now.after(thought),
+                    Event::User {
+                        client,
+                        user: index as u32,
+                    },
+                );
+            }
+        }
+        let ramps = profile.at(self.now.after(LOOK)).round() as usize != wanted;
+        let next = if ramps {
+            Some(self.now.after(LOOK))
+        } else {
+            profile.next_stage(self.now)
+        };
+        if let Some(next) = next.filter(|next| next.as_nanos() < nanos(self.world.duration)) {
+            self.queue.push(next, Event::Stage(client));
+        }
+    }
+
+    /// A user has thought enough.
+    pub(super) fn user(&mut self, client: u32, user: u32) {
+        let over = self.now.as_nanos() >= nanos(self.world.duration) || self.record.ended_early;
+        let state = &mut self.callers[client as usize];
+        let present = (user as usize) < state.present;
+        let entry = &mut state.users[user as usize];
+        if over || !present {
+            entry.busy = false;
+            return;
+        }
+        let number = entry.calls;
+        entry.calls += 1;
+        let replay = entry.replay.take();
+        let fresh = descend(descend(u64::from(client), u64::from(user)), number);
+        if replay.is_none()
+            && entry
+                .chance
+                .with_probability(self.world.clients[client as usize].replays)
+        {
+            entry.replay = Some(fresh);
+        }
+        self.begin_call(client, user, user, replay.unwrap_or(fresh), fresh);
+    }
+
+    /// The user has an answer: thinks, and comes again.
+    pub(super) fn user_answered(&mut self, client: u32, user: u32) {
+        let Arrivals::Closed { think, .. } = &self.world.clients[client as usize].arrivals else {
+            return;
+        };
+        let entry = &mut self.callers[client as usize].users[user as usize];
+        let thought = think.draw(&mut entry.chance);
+        self.queue
+            .push(self.now.after(thought), Event::User { client, user });
+    }
+
+    /// An open-loop call begins.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the number of clients has 32 bits"
+    )]
+    pub(super) fn arrival(&mut self, client: u32) {
+        self.schedule_arrival(client as usize);
+        let group = &self.world.clients[client as usize];
+        let state = &mut self.callers[client as usize];
+        let number = state.begun;
+        state.begun += 1;
+        let peer = (number % u64::from(group.clients.max(1))) as u32;
+        let fresh = descend(u64::from(client) << 32, number);
+        self.begin_call(client, 0, peer, fresh, fresh);
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a world has few groups of clients"
+    )]
+    fn schedule_arrival(&mut self, client: usize) {
+        let Arrivals::Open { rate, random } = &self.world.clients[client].arrivals else {
+            return;
+        };
+        let chance = &mut self.callers[client].arrivals;
+        let next = next_arrival(rate, *random, self.now, chance);
+        if next.as_nanos() < nanos(self.world.duration) && !self.record.ended_early {
+            self.queue.push(next, Event::Arrival(client as u32));
+        }
+    }
+
+    fn begin_call(&mut self, client: u32, user: u32, peer: u32, key: u64, lineage: u64) {
+        let group = &self.world.clients[client as usize];
+        let counted = self.record.on_call(self.now);
+        let deadline = group.deadline.map_or(Instant::NEVER, |span| self.now.after(span));
+        self.start_call(Origin {
+            edge: group.edge,
+            peer,
+            parent: Parent::Client { client, user },
+            key,
+            lineage,
+            deadline,
+            criticality: group.criticality,
+            counted,
+            original: true,
+            idempotent: group.idempotent,
+            pool: None,
+        });
+    }
+}
+
+/// When the next call begins, under a rate that changes: drawn at the largest rate until the next stage and
+/// thinned to the true one.
+fn next_arrival(rate: &Profile, random: bool, now: Instant, chance: &mut Stream) -> Instant {
+    let mut at = now;
+    loop {
+        let (most, ends) = rate.bound(at);
+        if most <= 0.0 {
+            if ends == Instant::NEVER {
+                return Instant::NEVER;
+            }
+            at = ends;
+            continue;
+        }
+        let gap = if random {
+            chance.exponential(1.0 / most)
+        } else {
+            1.0 / most
+        };
+        let next = at.after(seconds(gap).max(Duration::from_nanos(1)));
+        if next > ends {
+            at = ends;
+            continue;
+        }
+        at = next;
+        let level = rate.at(at);
+        if level >= most || chance.with_probability(level / most) {
+            return at;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrivals_follow_their_rate() {
+        let rate = Profile::constant(50.0)
+            .then(Instant::from_secs(100), 200.0, Duration::ZERO)
+            .then(Instant::from_secs(200), 0.0, Duration::from_secs(100));
+        let mut chance = Seed(1).stream(0, Purpose::Arrival);
+        let (mut at, mut counts) = (Instant::ZERO, [0_u32; 4]);
+        loop {
+            at = next_arrival(&rate, true, at, &mut chance);
+            if at >= Instant::from_secs(400) {
+                break;
+            }
+            counts[(at.as_nanos() / 100_000_000_000) as usize] += 1;
+        }
+        assert!((4700..5300).contains(&counts[0]), "{counts:?}");
+        assert!((19_500..20_500).contains(&counts[1]), "{counts:?}");
+        assert!((9500..10_500).contains(&counts[2]), "{counts:?}");
+        assert_eq!(counts[3], 0);
+    }
+
+    #[test]
+    fn even_arrivals_are_even() {
+        let mut chance = Seed(1).stream(0, Purpose::Arrival);
+        let rate = Profile::constant(4.0);
+        assert_eq!(
+            next_arrival(&rate, false, Instant::from_secs(1), &mut chance),
+            Instant::from_millis(1250)
+        );
+    }
+}

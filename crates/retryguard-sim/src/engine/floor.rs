@@ -1,0 +1,289 @@
+//! The state of a service: its workers, its queue, its capacity, its instances.
+
+mod instances;
+mod tokens;
+
+use std::{collections::VecDeque, time::Duration};
+
+use retryguard_core::{Instant, Ratio, shed, shed::Shed};
+
+use super::nanos;
+use crate::{
+    kernel::Handle,
+    world::{Service, Shedding, Station},
+};
+
+pub(super) use instances::Given;
+use instances::Instances;
+pub(super) use tokens::Source;
+use tokens::Tokens;
+
+/// A service at work.
+#[derive(Debug)]
+pub(super) struct Floor {
+    pub(super) station: Room,
+    pub(super) busy: u32,
+    pub(super) waiting: VecDeque<Handle>,
+    pub(super) shed: Option<Shed>,
+    pub(super) pools: Vec<PoolState>,
+    pub(super) trouble: Trouble,
+    /// Whether calls that are held will look again by themselves.
+    pub(super) looks: bool,
+    /// Sizes that were decided and take effect later.
+    pub(super) resizes: VecDeque<f64>,
+    pub(super) scaler: super::scale::State,
+    pub(super) counts: Counts,
+    pub(super) bill: Bill,
+    pub(super) seen: std::collections::HashMap<u64, ()>,
+    held: Vec<Handle>,
+}
+
+/// What bounds the work.
+#[derive(Debug)]
+pub(super) enum Room {
+    Workers { replicas: u32, each: u32, queue: usize },
+    Capacity(Tokens),
+    Instances(Instances),
+}
+
+/// What the faults in force do to it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Trouble {
+    pub(super) down: bool,
+    pub(super) errors: f64,
+    pub(super) slow: f64,
+    pub(super) share: f64,
+    pub(super) broken: u32,
+    /// Faults that add a delay.
+    pub(super) delays: Vec<usize>,
+}
+
+impl Trouble {
+    pub(super) const NONE: Self = Self {
+        down: false,
+        errors: 0.0,
+        slow: 1.0,
+        share: 1.0,
+        broken: 0,
+        delays: Vec::new(),
+    };
+}
+
+/// Connections of a pool.
+#[derive(Debug)]
+pub(super) struct PoolState {
+    pub(super) free: u32,
+    pub(super) waiting: VecDeque<super::jobs::Planned>,
+}
+
+/// What an autoscaler reads, since it last did.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) arrivals: u64,
+    pub(super) consumed: f64,
+    pub(super) from_burst: f64,
+    /// Worker-nanoseconds of work.
+    pub(super) busy_area: u128,
+    busy_since: Instant,
+}
+
+/// What has been used that costs something.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bill {
+    from: Instant,
+    until: Instant,
+    settled: Instant,
+    pub(super) requests: u64,
+    pub(super) instance_millis: u64,
+    /// Unit-seconds of capacity, replica-seconds.
+    pub(super) size_seconds: f64,
+}
+
+impl Floor {
+    pub(super) fn new(service: &Service, policy_rule: Option<shed::Settings>) -> Self {
+        let station = match &service.station {
+            Station::Workers {
+                replicas,
+                workers,
+                queue,
+                ..
+            } => Room::Workers {
+                replicas: *replicas,
+                each: *workers,
+                queue: queue.map_or(usize::MAX, |queue| queue as usize),
+            },
+            Station::Capacity {
+                per_second, burst, ..
+            } => Room::Capacity(Tokens::new(*per_second, *burst)),
+            Station::Instances {
+                most,
+                new_per_ten_seconds,
+                ..
+            } => Room::Instances(Instances::new(*most, *new_per_ten_seconds)),
+        };
+        let rule = match service.shedding {
+            Shedding::Off => None,
+            Shedding::ByPolicy => policy_rule,
+            Shedding::By(rule) => Some(rule),
+        };
+        Self {
+            station,
+            busy: 0,
+            waiting: VecDeque::new(),
+            shed: rule.map(|rule| Shed::new(rule, Instant::ZERO)),
+            pools: Vec::new(),
+            trouble: Trouble::NONE,
+            looks: false,
+            resizes: VecDeque::new(),
+            scaler: super::scale::State::default(),
+            counts: Counts::default(),
+            bill: Bill {
+                from: Instant::ZERO,
+                until: Instant::NEVER,
+                settled: Instant::ZERO,
+                requests: 0,
+                instance_millis: 0,
+                size_seconds: 0.0,
+            },
+            seen: std::collections::HashMap::new(),
+            held: Vec::new(),
+        }
+    }
+
+    /// Requests that can be worked on at once.
+    pub(super) fn workers(&self) -> u32 {
+        match &self.station {
+            Room::Workers { replicas, each, .. } => {
+                let all = f64::from(*replicas) * f64::from(*each);
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a share of a count"
+                )]
+                let left = (all * self.trouble.share).round() as u32;
+                left
+            }
+            Room::Capacity(_) => u32::MAX,
+            Room::Instances(instances) => instances.most,
+        }
+    }
+
+    /// Replicas, units of capacity, or instances in use.
+    pub(super) fn size(&self) -> f64 {
+        match &self.station {
+            Room::Workers { replicas, .. } => f64::from(*replicas),
+            Room::Capacity(tokens) => tokens.per_second,
+            Room::Instances(_) => f64::from(self.busy),
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of replicas"
+    )]
+    pub(super) fn set_size(&mut self, size: f64, now: Instant) {
+        self.settle(now);
+        match &mut self.station {
+            Room::Workers { replicas, .. } => *replicas = size.round() as u32,
+            Room::Capacity(tokens) => tokens.per_second = size,
+            Room::Instances(_) => {}
+        }
+    }
+
+    /// How much of it is in use: above one where requests wait.
+    #[expect(clippy::cast_precision_loss, reason = "a queue is short")]
+    pub(super) fn utilisation(&self) -> f64 {
+        (f64::from(self.busy) + self.waiting.len() as f64) / f64::from(self.workers().max(1))
+    }
+
+    /// Whether a request that came now would be worked on at once.
+    pub(super) fn has_room(&mut self, now: Instant) -> bool {
+        if self.trouble.down || self.trouble.errors >= 1.0 {
+            return false;
+        }
+        let (busy, workers) = (self.busy, self.workers());
+        let share = self.trouble.share;
+        match &mut self.station {
+            Room::Workers { .. } => busy < workers && self.waiting.is_empty(),
+            Room::Capacity(tokens) => tokens.has_one(now, share),
+            Room::Instances(instances) => instances.has_room(busy, now),
+        }
+    }
+
+    pub(super) fn take_worker(&mut self, now: Instant) {
+        self.note_busy(now);
+        self.busy += 1;
+    }
+
+    pub(super) fn free_worker(&mut self, now: Instant) {
+        self.note_busy(now);
+        self.busy -= 1;
+    }
+
+    fn note_busy(&mut self, now: Instant) {
+        let counts = &mut self.counts;
+        counts.busy_area += u128::from(self.busy) * u128::from(nanos(now.since(counts.busy_since)));
+        counts.busy_since = now;
+    }
+
+    /// What was read since the last time; starts anew.
+    pub(super) fn take_counts(&mut self, now: Instant) -> Counts {
+        self.note_busy(now);
+        std::mem::replace(
+            &mut self.counts,
+            Counts {
+                busy_since: now,
+                ..Counts::default()
+            },
+        )
+    }
+
+    /// What is billed by the time that it is there.
+    pub(super) fn settle(&mut self, now: Instant) {
+        let begins = self.bill.settled.max(self.bill.from);
+        let ends = now.min(self.bill.until);
+        self.bill.size_seconds += self.size() * ends.since(begins).as_secs_f64();
+        self.bill.settled = self.bill.settled.max(now);
+    }
+
+    /// The time that is billed.
+    pub(super) fn bill_between(&mut self, from: Instant, until: Instant) {
+        self.bill.from = from;
+        self.bill.until = until;
+    }
+
+    /// Tells the shedder how long a request waited and how busy the workers are.
+    pub(super) fn note_wait(&mut self, waited: Duration, now: Instant) {
+        let used = Ratio::of_counts(u64::from(self.busy), u64::from(self.workers().max(1)));
+        if let Some(shed) = &mut self.shed {
+            shed.on_queue_time(waited, now);
+            shed.on_processor(used);
+        }
+    }
+
+    pub(super) fn hold(&mut self, call: Handle) {
+        self.held.push(call);
+    }
+
+    pub(super) fn unhold(&mut self) -> Option<Handle> {
+        self.held.pop()
+    }
+
+    pub(super) fn holds_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// When there may be room that no request makes by leaving: the next second, at which capacity is given
+    /// out; a fault may end and a service grow at any other time, and waiting up to a tenth for that is
+    /// enough.
+    pub(super) fn next_look(&self, now: Instant) -> Instant {
+        const SECOND: u64 = 1_000_000_000;
+        let grid = if matches!(self.station, Room::Capacity(_)) {
+            SECOND
+        } else {
+            SECOND / 10
+        };
+        Instant::from_nanos((now.as_nanos() / grid + 1) * grid)
+    }
+}

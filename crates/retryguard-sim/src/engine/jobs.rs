@@ -1,0 +1,480 @@
+//! Requests at their services.
+
+use std::time::Duration;
+
+use retryguard_core::{Criticality, Failure, FailureKind, outcome::Hints, shed::Arrival};
+
+use super::{
+    Engine, Event, Flight, Parent,
+    calls::{Ended, Origin},
+    descend,
+    floor::{PoolState, Room},
+};
+use crate::{
+    engine::floor::{Given, Source},
+    kernel::Handle,
+    streams::Purpose,
+    world::{Effects, Station},
+};
+
+/// A call that a request will make once a connection is free.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    job: Handle,
+    edge: usize,
+    copy: u32,
+    optional: bool,
+}
+
+impl Engine<'_> {
+    /// A request reaches its service.
+    pub(super) fn reach(&mut self, handle: Handle) {
+        let job = self
+            .jobs
+            .get_mut(handle)
+            .expect("a request that travels is there");
+        job.arrived = self.now;
+        let service = job.service as usize;
+        let lineage = job.lineage;
+        self.record.on_attempt(
+            service,
+            job.edge as usize,
+            job.again,
+            job.original,
+            job.counted,
+            self.now,
+        );
+        let floor = &mut self.floors[service];
+        floor.counts.arrivals += 1;
+        if floor.trouble.down {
+            return self.turn_away(handle, Failure::new(FailureKind::Unreachable));
+        }
+        if floor.trouble.broken > 0 {
+            let share = f64::from(floor.trouble.broken) / floor.size().max(1.0);
+            if self.seed.stream(lineage, Purpose::Route).with_probability(share) {
+                return self.turn_away(handle, Failure::new(FailureKind::Unreachable));
+            }
+        }
+        if let Some(shed) = &mut floor.shed {
+            let arrival = Arrival {
+                criticality: Criticality::Critical,
+                again: job.again,
+            };
+            let mut chance = self.seed.stream(lineage, Purpose::Request);
+            let ticket = retryguard_core::bulkhead::Ticket(handle.as_u64());
+            match shed.admit(arrival, ticket, self.now, &mut chance) {
+                Ok(entry) => job.entry = Some(entry),
+                Err(refused) => {
+                    let hints = Hints {
+                        retry_after: Some(refused.retry_after),
+                        ..Hints::NONE
+                    };
+                    return self.turn_away(handle, Failure::new(FailureKind::Overload).with_hints(hints));
+                }
+            }
+        }
+        self.admit(handle, service);
+    }
+
+    fn admit(&mut self, handle: Handle, service: usize) {
+        let floor = &mut self.floors[service];
+        let (busy, workers, share) = (floor.busy, floor.workers(), floor.trouble.share);
+        match &mut floor.station {
+            Room::Workers { queue, .. } => {
+                if busy < workers {
+                    return self.work(handle, Duration::ZERO);
+                }
+                if floor.waiting.len() < *queue {
+                    floor.waiting.push_back(handle);
+                    return;
+                }
+            }
+            Room::Capacity(tokens) => {
+                if let Some(source) = tokens.take(self.now, share) {
+                    floor.counts.consumed += 1.0;
+                    floor.counts.from_burst += f64::from(u8::from(source == Source::Burst));
+                    return self.work(handle, Duration::ZERO);
+                }
+            }
+            Room::Instances(instances) => {
+                let (instance, start) = match instances.take(busy, self.now) {
+                    Given::Warm(instance) => (instance, Duration::ZERO),
+                    Given::Cold(instance) => {
+                        let Station::Instances { start, .. } = &self.world.services[service].station else {
+                            unreachable!("the floor is made from the station");
+                        };
+                        let lineage = self.jobs.get(handle).map_or(0, |job| job.lineage);
+                        (
+                            instance,
+                            start.draw(&mut self.seed.stream(lineage, Purpose::Request)),
+                        )
+                    }
+                    Given::Refused => return self.turn_away(handle, Failure::new(FailureKind::Overload)),
+                };
+                self.jobs.get_mut(handle).expect("was just looked at").instance = instance;
+                return self.work(handle, start);
+            }
+        }
+        self.turn_away(handle, Failure::new(FailureKind::Overload));
+    }
+
+    /// A request is refused before it is worked on; the refusal takes its time.
+    fn turn_away(&mut self, handle: Handle, failure: Failure) {
+        let job = self
+            .jobs
+            .get_mut(handle)
+            .expect("a request that is refused is there");
+        let service = job.service as usize;
+        job.result = Some(Err(failure));
+        self.record.on_rejection(service, job.counted);
+        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[service].shed) {
+            shed.leave(entry);
+        }
+        let takes = self.world.services[service].rejection_time + self.network(handle);
+        self.queue.push(self.now.after(takes), Event::Answer(handle));
+    }
+
+    /// Work on a request begins.
+    fn work(&mut self, handle: Handle, after: Duration) {
+        let job = self
+            .jobs
+            .get_mut(handle)
+            .expect("a request that is worked on is there");
+        let index = job.service as usize;
+        job.began = self.now;
+        job.holds_worker = true;
+        let lineage = job.lineage;
+        let waited = self.now.since(job.arrived);
+        let service = &self.world.services[index];
+        let floor = &mut self.floors[index];
+        if let Room::Workers { replicas, .. } = &floor.station {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "an instance's number is below their count"
+            )]
+            let instance = (floor.counts.arrivals % u64::from((*replicas).max(1))) as u32;
+            job.instance = instance;
+        }
+        floor.take_worker(self.now);
+        if floor.shed.is_some() {
+            floor.note_wait(waited, self.now);
+        }
+        let (Station::Workers { time, .. }
+        | Station::Capacity { time, .. }
+        | Station::Instances { time, .. }) = &service.station;
+        let mut chance = self.seed.stream(lineage, Purpose::Service);
+        let mut takes = time.draw(&mut chance);
+        if floor.trouble.slow != 1.0 {
+            takes = takes.mul_f64(floor.trouble.slow);
+        }
+        for &fault in &floor.trouble.delays {
+            if let crate::world::Effect::Delay(delay) = &self.world.faults[fault].effect {
+                takes += delay.draw(&mut chance);
+            }
+        }
+        self.queue
+            .push(self.now.after(after + takes), Event::Worked(handle));
+        if let Station::Instances {
+            timeout: Some(timeout),
+            ..
+        } = &service.station
+        {
+            self.queue.push(self.now.after(*timeout), Event::Kill(handle));
+        }
+    }
+
+    /// The service has done its own work on a request.
+    pub(super) fn worked(&mut self, handle: Handle) {
+        let Some(job) = self.jobs.get(handle) else {
+            return;
+        };
+        if job.result.is_some() {
+            return;
+        }
+        let index = job.service as usize;
+        let service = &self.world.services[index];
+        let floor = &self.floors[index];
+        let mut errors = service.errors;
+        errors += (1.0 - errors) * floor.trouble.errors;
+        if let Some(load) = service.load_errors {
+            let reached = (floor.utilisation() - load.from) / (load.to - load.from);
+            errors += (1.0 - errors) * load.most * reached.clamp(0.0, 1.0);
+        }
+        let failed = errors > 0.0
+            && self
+                .seed
+                .stream(job.lineage, Purpose::Fault)
+                .with_probability(errors);
+        if failed {
+            return self.finish(handle, Err(Failure::new(service.error_kind)));
+        }
+        if service.steps.is_empty() {
+            return self.finish(handle, Ok(()));
+        }
+        if !service.blocking && !matches!(service.station, Station::Instances { .. }) {
+            self.release(handle);
+        }
+        self.next_step(handle);
+    }
+
+    /// Makes the calls of the next step, or of all of them.
+    fn next_step(&mut self, handle: Handle) {
+        let job = self
+            .jobs
+            .get_mut(handle)
+            .expect("a request between its steps is there");
+        let service = &self.world.services[job.service as usize];
+        let first = usize::from(job.step);
+        let last = if service.parallel {
+            service.steps.len()
+        } else {
+            first + 1
+        };
+        let Some(steps) = service
+            .steps
+            .get(first..last.min(service.steps.len()))
+            .filter(|it| !it.is_empty())
+        else {
+            return self.finish(handle, Ok(()));
+        };
+        job.step += u16::try_from(steps.len()).expect("a service has few steps");
+        let mut planned = Vec::new();
+        for (offset, step) in steps.iter().enumerate() {
+            let number = first + offset;
+            let mut chance = self.seed.stream(descend(job.key, number as u64), Purpose::Route);
+            let weights: f64 = step.choices.iter().map(|(weight, _)| weight).sum();
+            let mut point = chance.uniform() * weights;
+            let choice = step.choices.iter().find(|(weight, _)| {
+                point -= weight;
+                point < 0.0
+            });
+            if let Some(edge) = choice.or(step.choices.last()).and_then(|(_, edge)| *edge) {
+                planned.extend((0..step.times).map(|copy| Planned {
+                    job: handle,
+                    edge,
+                    #[expect(clippy::cast_possible_truncation, reason = "a service has few steps")]
+                    copy: copy + (number as u32) * 1000,
+                    optional: step.optional,
+                }));
+            }
+        }
+        job.pending = u32::try_from(planned.len()).expect("a step makes few calls");
+        if planned.is_empty() {
+            return self.next_step(handle);
+        }
+        for call in planned {
+            self.make_call(call);
+        }
+    }
+
+    /// Makes a call for a request, once there is a connection.
+    fn make_call(&mut self, planned: Planned) {
+        let Some(job) = self.jobs.get(planned.job) else {
+            return;
+        };
+        let index = job.service as usize;
+        let mut pool = None;
+        if let Some(rule) = self.world.services[index].pool {
+            let number = if rule.per_target { planned.edge } else { 0 };
+            let floor = &mut self.floors[index];
+            while floor.pools.len() <= number {
+                floor.pools.push(PoolState {
+                    free: rule.size,
+                    waiting: std::collections::VecDeque::new(),
+                });
+            }
+            if floor.pools[number].free == 0 {
+                floor.pools[number].waiting.push_back(planned);
+                return;
+            }
+            floor.pools[number].free -= 1;
+            pool = Some(u32::try_from(number).expect("a world has few edges"));
+        }
+        self.place_call(planned, pool);
+    }
+
+    fn place_call(&mut self, planned: Planned, pool: Option<u32>) {
+        let job = self.jobs.get(planned.job).expect("looked at before");
+        let way = descend(planned.edge as u64, u64::from(planned.copy));
+        let origin = Origin {
+            edge: planned.edge,
+            peer: job.instance,
+            parent: Parent::Job {
+                job: planned.job,
+                optional: planned.optional,
+            },
+            key: descend(job.key, way),
+            lineage: descend(job.lineage, way),
+            deadline: job.deadline,
+            criticality: Criticality::Critical,
+            counted: job.counted,
+            original: job.original,
+            idempotent: job.idempotent,
+            pool,
+        };
+        self.start_call(origin);
+    }
+
+    /// A call gives its connection back: to the next request that waits for one and still wants it.
+    pub(super) fn leave_pool(&mut self, flight: &Flight) {
+        let (Some(number), Parent::Job { .. }) = (flight.pool, flight.parent) else {
+            return;
+        };
+        let edge = flight.edge as usize;
+        let owner = self.world.services.iter().position(|service| {
+            service
+                .steps
+                .iter()
+                .any(|step| step.choices.iter().any(|(_, to)| *to == Some(edge)))
+        });
+        let owner = owner.expect("an edge with a pool belongs to a service");
+        while let Some(next) = self.floors[owner].pools[number as usize].waiting.pop_front() {
+            if self.jobs.get(next.job).is_some() {
+                return self.place_call(next, Some(number));
+            }
+        }
+        self.floors[owner].pools[number as usize].free += 1;
+    }
+
+    /// A call of a request has ended.
+    pub(super) fn child_done(&mut self, handle: Handle, optional: bool, ended: &Ended) {
+        let Some(job) = self.jobs.get_mut(handle) else {
+            return;
+        };
+        if job.result.is_some() {
+            return;
+        }
+        job.pending -= 1;
+        if !optional {
+            job.failure = match ended {
+                Ended::Success => job.failure,
+                Ended::Failure(failure) => Some(passed_on(failure)),
+                // What protects the target must not be undone by whoever called us.
+                Ended::Refused => Some(Failure::new(FailureKind::Overload).with_hints(Hints {
+                    retried_below: 1,
+                    ..Hints::NONE
+                })),
+            };
+        }
+        if job.pending > 0 {
+            return;
+        }
+        match job.failure {
+            Some(failure) => self.finish(handle, Err(failure)),
+            None => self.next_step(handle),
+        }
+    }
+
+    /// A request has run for as long as its instance may.
+    pub(super) fn kill(&mut self, handle: Handle) {
+        if self.jobs.get(handle).is_some_and(|job| job.result.is_none()) {
+            self.finish(handle, Err(Failure::new(FailureKind::Timeout)));
+        }
+    }
+
+    /// A request has its result: frees what it held, and answers.
+    fn finish(&mut self, handle: Handle, result: Result<(), Failure>) {
+        let job = self.jobs.get_mut(handle).expect("a request that ends is there");
+        let index = job.service as usize;
+        job.result = Some(result);
+        let (key, counted, ran) = (job.key, job.counted, self.now.since(job.began));
+        if result.is_ok() && self.world.services[index].effects != Effects::None {
+            let again = self.floors[index].seen.insert(key, ()).is_some();
+            let doubled = again && self.world.services[index].effects == Effects::Counted;
+            self.record.on_effect(index, doubled, counted);
+        }
+        if counted {
+            let bill = &mut self.floors[index].bill;
+            bill.requests += 1;
+            bill.instance_millis += u64::try_from(ran.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        }
+        self.record.on_served(index, result.is_ok(), ran, counted);
+        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[index].shed) {
+            shed.leave(entry);
+        }
+        self.release(handle);
+        let travel = self.network(handle);
+        if travel.is_zero() {
+            self.answer(handle);
+        } else {
+            self.queue.push(self.now.after(travel), Event::Answer(handle));
+        }
+    }
+
+    fn network(&self, handle: Handle) -> Duration {
+        let job = self.jobs.get(handle).expect("a request that answers is there");
+        let network = &self.world.edges[job.edge as usize].network;
+        if network.is_nothing() {
+            return Duration::ZERO;
+        }
+        network.draw(&mut self.seed.stream(descend(job.lineage, 7), Purpose::Network))
+    }
+
+    /// The request gives its worker back, which takes the next one that waits.
+    fn release(&mut self, handle: Handle) {
+        let job = self
+            .jobs
+            .get_mut(handle)
+            .expect("a request that is released is there");
+        if !std::mem::take(&mut job.holds_worker) {
+            return;
+        }
+        let (index, instance) = (job.service as usize, job.instance);
+        let floor = &mut self.floors[index];
+        floor.free_worker(self.now);
+        if let Room::Instances(instances) = &mut floor.station {
+            instances.give_back(instance);
+        }
+        self.next_waiting(index);
+    }
+
+    /// Free workers take those who wait.
+    pub(super) fn next_waiting(&mut self, index: usize) {
+        while self.floors[index].busy < self.floors[index].workers() {
+            let Some(next) = self.floors[index].waiting.pop_front() else {
+                break;
+            };
+            if self.nobody_waits_for(next, index) {
+                self.drop_waiting(next);
+            } else {
+                self.work(next, Duration::ZERO);
+            }
+        }
+        if self.floors[index].holds_any() {
+            self.use_room(index);
+        }
+    }
+
+    /// Whether a request that waited need not be worked on, as far as its service can know: its deadline has
+    /// passed, or it hears that the caller has gone.
+    fn nobody_waits_for(&self, handle: Handle, index: usize) -> bool {
+        let Some(job) = self.jobs.get(handle) else {
+            return true;
+        };
+        job.deadline <= self.now
+            || self.world.services[index].notices_cancel
+                && (job.ends <= self.now || self.flights.get(job.caller).is_none())
+    }
+
+    fn drop_waiting(&mut self, handle: Handle) {
+        let Some(job) = self.jobs.get_mut(handle) else {
+            return;
+        };
+        let index = job.service as usize;
+        job.result = Some(Err(Failure::new(FailureKind::Timeout)));
+        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[index].shed) {
+            shed.leave(entry);
+        }
+        self.queue.push(self.now, Event::Answer(handle));
+    }
+}
+
+/// A failure of something below, as a service passes it on: its kind and its marks, but no hint that was
+/// meant for the service itself.
+fn passed_on(failure: &Failure) -> Failure {
+    Failure::new(failure.kind).with_hints(Hints {
+        do_not_retry: failure.hints.do_not_retry,
+        retried_below: failure.hints.retried_below,
+        ..Hints::NONE
+    })
+}

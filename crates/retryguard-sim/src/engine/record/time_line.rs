@@ -1,0 +1,109 @@
+//! What happened when.
+
+use retryguard_core::{Instant, time::nanos};
+
+use crate::{statistics::Histogram, world::World};
+
+/// The run in steps of equal length.
+#[derive(Debug, Clone, Default)]
+pub struct TimeLine {
+    /// The length of a step, in seconds.
+    pub step: f64,
+    /// The steps.
+    pub steps: Vec<Moment>,
+    /// How often guards changed their mind.
+    pub changes: u32,
+    width: u64,
+    services: usize,
+}
+
+/// One step of a time line.
+#[derive(Debug, Clone, Default)]
+pub struct Moment {
+    /// Calls that began.
+    pub calls: u32,
+    /// Calls that ended well.
+    pub successes: u32,
+    /// Calls that did not.
+    pub failures: u32,
+    /// How long those took that ended, in nanoseconds.
+    pub latency: Histogram,
+    /// Requests that reached each service.
+    pub attempts: Vec<u32>,
+    /// Those among them that were sent again.
+    pub retries: Vec<u32>,
+    /// The size of each service at the end of the step.
+    pub sizes: Vec<f64>,
+    /// Requests that waited at each service then.
+    pub waiting: Vec<usize>,
+    /// The state of breakers and guards then.
+    pub state: State,
+}
+
+/// The state of what protects the focus, over all of its callers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct State {
+    /// The share of breakers that are open.
+    pub breaker_open: f64,
+    /// The share of retries that guards hold back.
+    pub guard_off: f64,
+}
+
+impl TimeLine {
+    pub(super) fn new(world: &World) -> Self {
+        Self {
+            step: world.step.as_secs_f64(),
+            steps: Vec::new(),
+            changes: 0,
+            width: nanos(world.step).max(1),
+            services: world.services.len(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn at(&mut self, now: Instant) -> &mut Moment {
+        let index = usize::try_from(now.as_nanos() / self.width).unwrap_or(usize::MAX);
+        while index >= self.steps.len() {
+            self.steps.push(Moment {
+                attempts: vec![0; self.services],
+                retries: vec![0; self.services],
+                sizes: vec![0.0; self.services],
+                waiting: vec![0; self.services],
+                ..Moment::default()
+            });
+        }
+        &mut self.steps[index]
+    }
+
+    #[inline]
+    pub(super) fn on_call_end(&mut self, now: Instant, success: bool, took: u64) {
+        let moment = self.at(now);
+        if success {
+            moment.successes += 1;
+        } else {
+            moment.failures += 1;
+        }
+        moment.latency.add(took);
+    }
+
+    #[inline]
+    pub(super) fn on_attempt(&mut self, service: usize, again: bool, now: Instant) {
+        let moment = self.at(now);
+        moment.attempts[service] += 1;
+        moment.retries[service] += u32::from(again);
+    }
+
+    pub(super) fn on_state(
+        &mut self,
+        now: Instant,
+        state: State,
+        sizes: impl Iterator<Item = f64>,
+        waiting: impl Iterator<Item = usize>,
+    ) {
+        // The look is taken at the very end of a step, which is the beginning of the next.
+        let moment = self.at(Instant::from_nanos(now.as_nanos() - 1));
+        moment.state = state;
+        moment.sizes = sizes.collect();
+        moment.waiting = waiting.collect();
+    }
+}

@@ -4,8 +4,11 @@
 
 mod bodies;
 mod grpc;
+mod known_mistakes;
 mod layers;
 mod paused;
+mod remote;
 mod server;
 mod storm;
 mod support;
+mod telemetry;

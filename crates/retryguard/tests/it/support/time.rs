@@ -21,10 +21,10 @@ pub(crate) async fn timed<F: Future>(future: F) -> (Duration, F::Output) {
     (began.elapsed(), output)
 }
 
-/// Waits until something has become true, and fails with what it was after ten seconds: a bound that no
+/// Waits until something has become true, and fails with what it was after half a minute: a bound that no
 /// passing run comes near.
 pub(crate) async fn until(what: &str, mut is_true: impl FnMut() -> bool) {
-    for _ in 0..2_000 {
+    for _ in 0..6_000 {
         if is_true() {
             return;
         }

@@ -1,0 +1,302 @@
+//! What operators see.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    time::Duration,
+};
+
+use http_body_util::Full;
+use metrics_util::{
+    MetricKind,
+    debugging::{DebugValue, DebuggingRecorder},
+};
+use retryguard::{
+    http::{HttpLayer, tags::DEADLINE},
+    remote::LivePolicy,
+    server::ServerLayer,
+    telemetry::{METRICS, reference},
+};
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::support::{
+    only, policy,
+    scripted::{Scripted, get, silence, status},
+    time::sleep,
+};
+
+/// One series that was recorded.
+#[derive(Debug)]
+pub(crate) struct Series {
+    name: String,
+    kind: MetricKind,
+    labels: BTreeMap<String, String>,
+    value: f64,
+}
+
+/// What a program records, which runs alone under paused time.
+pub(crate) fn recorded<F: Future<Output = ()>>(program: F) -> Vec<Series> {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    metrics::with_local_recorder(&recorder, || runtime.block_on(program));
+    let series = |(key, _, _, value): (metrics_util::CompositeKey, _, _, DebugValue)| {
+        let (kind, key) = key.into_parts();
+        Series {
+            name: key.name().to_owned(),
+            kind,
+            labels: key
+                .labels()
+                .map(|label| (label.key().to_owned(), label.value().to_owned()))
+                .collect(),
+            value: match value {
+                DebugValue::Counter(count) => count as f64,
+                DebugValue::Gauge(value) => value.into_inner(),
+                DebugValue::Histogram(values) => values.len() as f64,
+            },
+        }
+    };
+    snapshotter
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .map(series)
+        .collect()
+}
+
+/// The sum of all series of a name that carry these labels.
+pub(crate) fn value(recorded: &[Series], name: &str, labels: &[(&str, &str)]) -> f64 {
+    let carries = |series: &&Series| {
+        series.name == name
+            && labels
+                .iter()
+                .all(|(key, value)| series.labels.get(*key).is_some_and(|found| found == value))
+    };
+    recorded.iter().filter(carries).map(|series| series.value).sum()
+}
+
+#[test]
+fn a_call_is_counted_with_its_attempts_and_with_why_it_was_not_retried() {
+    let recorded = recorded(async {
+        let service = Scripted::new([status(503), status(200), status(503)]);
+        let layer = HttpLayer::new(&only("maxRetries: 2, budget: { percent: 100% }"), "it");
+        let guarded = layer.layer(service.clone());
+        guarded.clone().oneshot(get()).await.unwrap();
+        guarded.clone().oneshot(get()).await.unwrap();
+        service.goes_on([status(404)]);
+        guarded.clone().oneshot(get()).await.unwrap();
+        service.goes_on([silence()]);
+        let dropped = tokio::time::timeout(Duration::from_millis(5), guarded.oneshot(get())).await;
+        assert!(dropped.is_err());
+    });
+    let of = |name: &str, labels: &[(&str, &str)]| value(&recorded, name, labels);
+    let result = |result| of("retryguard_calls_total", &[("target", "it"), ("result", result)]);
+    assert_eq!(
+        (result("success"), result("failure"), result("abandoned")),
+        (1.0, 2.0, 1.0)
+    );
+    let attempts = |number| {
+        of(
+            "retryguard_attempts_total",
+            &[("target", "it"), ("attempt", number)],
+        )
+    };
+    // The first took two attempts, the second two more until the budget was used up, the others one each.
+    assert_eq!((attempts("1"), attempts("2"), attempts("3")), (4.0, 2.0, 0.0));
+    assert_eq!(
+        of("retryguard_successes_total", &[("attempt", "2")]),
+        1.0,
+        "a productive retry"
+    );
+    let reason = |reason| {
+        of(
+            "retryguard_refusals_total",
+            &[("target", "it"), ("reason", reason)],
+        )
+    };
+    assert_eq!((reason("budget"), reason("not-retryable")), (1.0, 1.0));
+    assert_eq!(of("retryguard_in_flight", &[("target", "it")]), 0.0);
+    assert_eq!(of("retryguard_call_duration_seconds", &[("target", "it")]), 3.0);
+}
+
+/// Something that makes every metric of ours move.
+async fn everything() {
+    let guard = "guard: { interval: 100ms, samples: 1, minimumCalls: 2, coolDown: 1s }";
+    let breaker = "breaker: { trip: consecutive, failures: 30, openFor: 1s, closeAfter: 1 }";
+    let layer = HttpLayer::new(
+        &only(&format!("maxRetries: 1, budget: on, {guard}, {breaker}")),
+        "it",
+    );
+    let service = Scripted::new([status(503)]);
+    let guarded = layer.layer(service.clone());
+    for _ in 0..60 {
+        let _ = guarded.clone().oneshot(get()).await;
+        sleep(20).await;
+    }
+    service.goes_on([status(200)]);
+    for _ in 0..200 {
+        let _ = guarded.clone().oneshot(get()).await;
+        sleep(50).await;
+    }
+
+    let server = ServerLayer::new(&policy("services: { it: { server: { inFlight: 1 } } }"), "it");
+    let handler = service_fn(|_: http::Request<Full<bytes::Bytes>>| async {
+        sleep(100).await;
+        Ok::<_, std::convert::Infallible>(http::Response::new(Full::<bytes::Bytes>::default()))
+    });
+    let served = server.layer(handler);
+    let (first, second) = (served.clone().oneshot(get()), served.clone().oneshot(get()));
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(
+        (first.unwrap().status(), second.unwrap().status()),
+        (200.try_into().unwrap(), 503.try_into().unwrap())
+    );
+    let mut late = get();
+    late.headers_mut().insert(DEADLINE, "0".parse().unwrap());
+    served.oneshot(late).await.unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.yaml");
+    fs::write(&path, "defaults: { maxRetries: 1 }").unwrap();
+    let live = LivePolicy::file(&path).unwrap();
+    fs::write(&path, "defaults: { maxRetries: none }").unwrap();
+    sleep(3_000).await;
+    fs::write(&path, "defaults: { maxRetries: 3 }").unwrap();
+    sleep(3_000).await;
+    assert_eq!(live.policy().service("it").target.call.retries, 3);
+}
+
+#[test]
+fn every_documented_metric_is_emitted_and_no_other_with_the_documented_labels() {
+    let recorded = recorded(everything());
+    let mut moved = BTreeSet::new();
+    for series in &recorded {
+        let metric = METRICS.iter().find(|metric| metric.name == series.name);
+        let metric = metric.unwrap_or_else(|| panic!("{} is not documented", series.name));
+        let kind = match series.kind {
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
+        };
+        assert_eq!(metric.kind, kind, "{}", metric.name);
+        assert_eq!(
+            documented(metric.labels),
+            series.labels.keys().cloned().collect(),
+            "{}",
+            metric.name
+        );
+        // A counter that was only made and never counted is not emitted by anything.
+        if series.kind == MetricKind::Gauge || series.value > 0.0 {
+            moved.insert(series.name.as_str());
+        }
+    }
+    for metric in METRICS {
+        assert!(
+            moved.contains(metric.name),
+            "{} is documented and never emitted",
+            metric.name
+        );
+    }
+    let of = |name: &str, labels: &[(&str, &str)]| value(&recorded, name, labels);
+    for to in ["open", "half-open", "closed"] {
+        assert!(
+            of("retryguard_breaker_changes_total", &[("to", to)]) > 0.0,
+            "{to}"
+        );
+    }
+    for to in ["off", "ramping", "on"] {
+        assert!(of("retryguard_guard_changes_total", &[("to", to)]) > 0.0, "{to}");
+    }
+    for reason in ["in-flight", "deadline"] {
+        assert_eq!(
+            of(
+                "retryguard_shed_total",
+                &[("reason", reason), ("criticality", "critical")]
+            ),
+            1.0
+        );
+    }
+    assert_eq!(
+        of(
+            "retryguard_served_total",
+            &[("service", "it"), ("attempt", "first")]
+        ),
+        1.0
+    );
+    assert_eq!(of("retryguard_serving", &[("service", "it")]), 0.0);
+    assert_eq!(of("retryguard_policy_info", &[]), 1.0, "one policy is in force");
+    assert_eq!(of("retryguard_policy_refused_total", &[]), 1.0);
+    assert_eq!(of("retryguard_breaker_state", &[]), 0.0);
+    assert_eq!(of("retryguard_guard_share", &[]), 1.0);
+}
+
+#[test]
+fn gauges_show_the_state_of_the_moment() {
+    let keys = "maxRetries: 0, budget: { percent: 50%, interval: 1h, minRetryRate: { count: 0 } }, \
+                breaker: { trip: consecutive, failures: 6, openFor: 1h }, \
+                guard: { interval: 100ms, samples: 1, minimumCalls: 2 }";
+    let recorded = recorded(async {
+        let service = Scripted::new([status(503)]);
+        let guarded = HttpLayer::new(&only(keys), "it").layer(service.clone());
+        for _ in 0..6 {
+            guarded.clone().oneshot(get()).await.unwrap();
+            sleep(40).await;
+        }
+        let other = HttpLayer::new(&only(""), "other").layer(Scripted::new([silence()]));
+        let mut held = Box::pin(other.oneshot(get()));
+        assert!(
+            tokio::time::timeout(Duration::from_millis(5), &mut held)
+                .await
+                .is_err()
+        );
+        std::mem::forget(held);
+    });
+    let of = |name: &str, target: &str| value(&recorded, name, &[("target", target)]);
+    assert_eq!(of("retryguard_breaker_state", "it"), 1.0, "open");
+    assert_eq!(
+        (
+            of("retryguard_guard_state", "it"),
+            of("retryguard_guard_share", "it")
+        ),
+        (1.0, 0.0),
+        "off"
+    );
+    assert_eq!(
+        of("retryguard_budget_balance", "it"),
+        3.0,
+        "half of six first attempts"
+    );
+    assert_eq!(of("retryguard_in_flight", "other"), 1.0);
+}
+
+/// The keys in `target, result (success, failure)`.
+fn documented(labels: &str) -> BTreeSet<String> {
+    let mut depth = 0_u32;
+    let mut bare = String::new();
+    for letter in labels.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            letter if depth == 0 => bare.push(letter),
+            _ => {}
+        }
+    }
+    bare.split(',').map(|key| key.trim().to_owned()).collect()
+}
+
+#[test]
+fn the_reference_page_is_the_one_in_docs() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    if std::env::var_os("RETRYGUARD_REGENERATE").is_some() {
+        fs::write(path, reference()).unwrap();
+    }
+    let written = fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        written == reference(),
+        "docs/metrics.md is old: run the tests once with RETRYGUARD_REGENERATE=1"
+    );
+}

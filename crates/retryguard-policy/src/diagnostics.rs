@@ -69,10 +69,11 @@ impl std::error::Error for Diagnostics {}
 
 /// Collects mistakes while a file is read.
 #[derive(Debug, Default)]
-pub(crate) struct Mistakes(Vec<Diagnostic>);
+pub struct Mistakes(Vec<Diagnostic>);
 
 impl Mistakes {
-    pub(crate) fn add(&mut self, at: Position, message: impl Into<String>, help: impl Into<String>) {
+    /// Notes a mistake: where, what, and what to do about it.
+    pub fn add(&mut self, at: Position, message: impl Into<String>, help: impl Into<String>) {
         let mistake = Diagnostic {
             at,
             message: message.into(),
@@ -85,12 +86,13 @@ impl Mistakes {
     }
 
     /// Whether further mistakes would be dropped, so that whoever looks for them can stop.
-    pub(crate) fn is_full(&self) -> bool {
+    #[must_use]
+    pub fn is_full(&self) -> bool {
         self.0.len() >= Diagnostics::MOST
     }
 
     /// `value` if there was no mistake.
-    pub(crate) fn or<T>(mut self, value: T) -> Result<T, Diagnostics> {
+    pub fn or<T>(mut self, value: T) -> Result<T, Diagnostics> {
         if self.0.is_empty() {
             return Ok(value);
         }

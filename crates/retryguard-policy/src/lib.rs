@@ -7,6 +7,7 @@
 //! - [`Policy`]: parse and use a policy.
 //! - [`Classifier`]: HTTP, gRPC and network signals to outcomes.
 //! - [`lint`]: what a policy says without a mistake and should not say all the same.
+//! - [`reading`]: the reader itself, for other files of ours.
 //! - [`schema`], [`lint_reference`], [`key_reference`]: the generated pages.
 
 mod classifier;
@@ -15,6 +16,7 @@ mod diagnostics;
 mod digest;
 mod lint;
 mod policy;
+pub mod reading;
 mod reference;
 mod written;
 mod yaml;

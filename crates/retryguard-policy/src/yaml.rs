@@ -18,37 +18,50 @@ pub const DEEPEST_NESTING: usize = 16;
 
 /// A value and where it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Node {
-    pub(crate) at: Position,
-    pub(crate) body: Body,
+pub struct Node {
+    /// Where it begins.
+    pub at: Position,
+    /// What it is.
+    pub body: Body,
 }
 
+/// What a value is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Body {
+pub enum Body {
+    /// One word, or a text.
     Scalar {
+        /// As it is written, without its quotes.
         text: String,
         /// Written without quotes, so that `true` and `3` are not text.
         plain: bool,
     },
+    /// A list.
     List(Vec<Node>),
+    /// A block of keys.
     Map(Vec<Entry>),
 }
 
+/// A key and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) at: Position,
-    pub(crate) value: Node,
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key stands.
+    pub at: Position,
+    /// Its value.
+    pub value: Node,
 }
 
 impl Node {
     /// Whether nothing stands here: an empty value, `~` or `null`.
-    pub(crate) fn is_nothing(&self) -> bool {
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
         matches!(&self.body, Body::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null"))
     }
 
     /// What this is, for messages.
-    pub(crate) fn describe(&self) -> String {
+    #[must_use]
+    pub fn describe(&self) -> String {
         match &self.body {
             Body::Scalar { .. } if self.is_nothing() => "nothing".to_owned(),
             Body::Scalar { text, plain: true } => format!("`{}`", shortened(text)),
@@ -60,7 +73,8 @@ impl Node {
 }
 
 /// A user's text in a message: on one line, and no longer than a message should be.
-pub(crate) fn shortened(text: &str) -> String {
+#[must_use]
+pub fn shortened(text: &str) -> String {
     const MOST: usize = 60;
     let mut short: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
     if text.chars().nth(MOST).is_some() {
@@ -71,7 +85,7 @@ pub(crate) fn shortened(text: &str) -> String {
 
 /// Reads one document. `None` where the text is no YAML, or none that a policy can be; `mistakes` then says
 /// why. An empty text is an empty map.
-pub(crate) fn read(text: &str, mistakes: &mut Mistakes) -> Option<Node> {
+pub fn read(text: &str, mistakes: &mut Mistakes) -> Option<Node> {
     if text.len() > LARGEST_FILE {
         mistakes.add(
             Position::START,

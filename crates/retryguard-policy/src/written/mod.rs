@@ -17,7 +17,7 @@ use crate::{
     yaml::{Body, Entry, Node, shortened},
 };
 
-pub(crate) use number::{Factor, Level, Share, Size};
+pub(crate) use number::{Factor, Level, Share, Size, duration};
 pub(crate) use parts::{
     Breaker, Budget, BudgetForm, Bulkhead, Gate, Guard, GuardMode, Hedge, Idempotency, LimitForm, RetryRate,
     Server, Throttle, Trip,
@@ -89,7 +89,7 @@ pub(crate) struct Key {
 }
 
 /// The entries of a section. Nothing at all is an empty one: a service that is only named takes the defaults.
-pub(crate) fn entries<'a>(node: &'a Node, key: &str, mistakes: &mut Mistakes) -> Option<&'a [Entry]> {
+pub fn entries<'a>(node: &'a Node, key: &str, mistakes: &mut Mistakes) -> Option<&'a [Entry]> {
     match &node.body {
         Body::Map(entries) => Some(entries),
         _ if node.is_nothing() => Some(&[]),
@@ -105,7 +105,7 @@ pub(crate) fn entries<'a>(node: &'a Node, key: &str, mistakes: &mut Mistakes) ->
 }
 
 /// Adds the mistake of a key that is not known here.
-pub(crate) fn unknown_key(entry: &Entry, known: &[&'static str], place: &str, mistakes: &mut Mistakes) {
+pub fn unknown_key(entry: &Entry, known: &[&'static str], place: &str, mistakes: &mut Mistakes) {
     if mistakes.is_full() {
         return;
     }
@@ -121,7 +121,8 @@ pub(crate) fn unknown_key(entry: &Entry, known: &[&'static str], place: &str, mi
 }
 
 /// The word nearest to `word`, if one is near enough to be what was meant.
-pub(crate) fn nearest(word: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
+#[must_use]
+pub fn nearest(word: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
     // The distance takes time in the product of the lengths, and no known word is long.
     const LONGEST: usize = 64;
     if word.len() > LONGEST {
@@ -140,7 +141,7 @@ pub(crate) fn nearest(word: &str, known: impl IntoIterator<Item = &'static str>)
 }
 
 /// The text of a value that is one word, or a mistake.
-pub(crate) fn scalar<'a>(
+pub fn scalar<'a>(
     node: &'a Node,
     key: &str,
     wanted: &str,
@@ -156,7 +157,7 @@ pub(crate) fn scalar<'a>(
 }
 
 /// Adds the mistake of a value that is not what its key wants.
-pub(crate) fn wrong(node: &Node, key: &str, wanted: &str, mistakes: &mut Mistakes) {
+pub fn wrong(node: &Node, key: &str, wanted: &str, mistakes: &mut Mistakes) {
     mistakes.add(
         node.at,
         format!("`{key}` is {}", node.describe()),

@@ -1,0 +1,51 @@
+//! The reader of the policy file, for other files of ours that want the same care: every mistake at once, each
+//! with its line and its cure, and the nearest known key where one is misspelt.
+
+use std::time::Duration;
+
+use crate::{
+    Policy, compile,
+    written::{At, Document, Service, Written, duration},
+};
+
+pub use crate::{
+    diagnostics::Mistakes,
+    written::{entries, nearest, scalar, unknown_key, wrong},
+    yaml::{Body, Entry, Node, read, shortened},
+};
+
+/// A duration such as `100ms`, `1.5s` or `1m30s`; `None` where the text is something else.
+#[must_use]
+pub fn span(text: &str) -> Option<Duration> {
+    duration(text)
+}
+
+/// A policy written as one block of a service's keys inside another file.
+pub fn policy_block(node: &Node, key: &str, mistakes: &mut Mistakes) -> Policy {
+    let defaults = Service::read(node, key, &(), mistakes).map(|value| At { value, at: node.at });
+    let document = Document {
+        defaults,
+        ..Document::default()
+    };
+    compile::policy(&document, mistakes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_inside_another_file_is_a_policy_with_its_own_lines() {
+        let mut mistakes = Mistakes::default();
+        let root = read("policy:\n  maxRetries: 1\n  jiter: full", &mut mistakes).unwrap();
+        let block = &entries(&root, "the file", &mut mistakes).unwrap()[0].value;
+        let policy = policy_block(block, "policy", &mut mistakes);
+        assert_eq!(policy.service("any").target.call.retries, 1);
+        let told = mistakes.or(()).unwrap_err().to_string();
+        assert!(
+            told.starts_with("line 3, column 3: unknown key `jiter`"),
+            "{told}"
+        );
+        assert!(told.contains("did you mean `jitter`?"), "{told}");
+    }
+}

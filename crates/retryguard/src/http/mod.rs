@@ -9,6 +9,7 @@ pub mod tags;
 pub use layer::{HttpLayer, HttpService};
 pub(crate) use peek::is_grpc;
 pub use peek::{GrpcStatus, Peek, PeekBody, PeekFuture};
+#[cfg(feature = "reqwest")]
 pub(crate) use protocol::read_request;
 pub use protocol::{Http, KeptRequest, NetworkFailure};
 pub use replay::ReplayBody;

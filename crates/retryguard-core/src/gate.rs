@@ -45,8 +45,10 @@ impl Default for Settings {
 #[derive(Debug, Clone)]
 pub struct Gate {
     settings: Settings,
-    /// Until when calls of each criticality are held back.
-    closed_until: [Instant; Criticality::ALL.len()],
+    /// Until when first attempts of each criticality are held back.
+    firsts_until: [Instant; Criticality::ALL.len()],
+    /// Until when retries and hedges of each criticality are held back.
+    again_until: [Instant; Criticality::ALL.len()],
     /// Until when nobody retries.
     no_retry_until: Instant,
 }
@@ -57,7 +59,8 @@ impl Gate {
     pub const fn new(settings: Settings) -> Self {
         Self {
             settings,
-            closed_until: [Instant::ZERO; 4],
+            firsts_until: [Instant::ZERO; Criticality::ALL.len()],
+            again_until: [Instant::ZERO; Criticality::ALL.len()],
             no_retry_until: Instant::ZERO,
         }
     }
@@ -67,14 +70,17 @@ impl Gate {
         self.settings = settings;
     }
 
-    /// A failure brought hints. Those that the call met at `criticality` hold back what matters as much or
-    /// less: a target that sheds background work has not asked for its critical traffic to stop.
-    pub fn on_hints(&mut self, hints: &Hints, criticality: Criticality, now: Instant) {
+    /// A failure of an attempt at `criticality` brought hints; `again` if the attempt was a retry or a hedge.
+    /// They hold back what a server would shed before it, or with it: a target that sheds background work has
+    /// not asked for its critical traffic to stop, and one that sheds a retry has not refused first attempts.
+    pub fn on_hints(&mut self, hints: &Hints, criticality: Criticality, again: bool, now: Instant) {
         if let Some(wait) = hints.retry_after
             && self.settings.scope != Scope::Call
         {
             let until = now.after(wait.min(self.settings.at_most));
-            for closed in &mut self.closed_until[..=criticality.index()] {
+            let firsts = criticality.index() + usize::from(!again);
+            let shed_first = self.firsts_until[..firsts].iter_mut();
+            for closed in shed_first.chain(&mut self.again_until[..=criticality.index()]) {
                 *closed = until.max(*closed);
             }
         }
@@ -91,14 +97,14 @@ impl Gate {
     #[inline]
     #[must_use]
     pub fn holds_first(&self, criticality: Criticality, now: Instant) -> Option<Duration> {
-        let until = self.closed_until[criticality.index()];
+        let until = self.firsts_until[criticality.index()];
         (self.settings.scope == Scope::Target && now < until).then(|| now.until(until))
     }
 
     /// Whether retries and hedges must stay away. A retry is put off: see [`Gate::retry_at`].
     #[must_use]
     pub fn holds_again(&self, criticality: Criticality, now: Instant) -> bool {
-        self.settings.scope != Scope::Call && now < self.closed_until[criticality.index()]
+        self.settings.scope != Scope::Call && now < self.again_until[criticality.index()]
     }
 
     /// Whether the target has asked that nobody retries.
@@ -121,7 +127,7 @@ impl Gate {
         let shared = if self.settings.scope == Scope::Call {
             Instant::ZERO
         } else {
-            self.closed_until[criticality.index()]
+            self.again_until[criticality.index()]
         };
         let opens = own.max(shared);
         if opens <= wanted {
@@ -153,7 +159,7 @@ mod tests {
             scope,
             ..Settings::default()
         });
-        gate.on_hints(&SECONDS_5, Criticality::SheddablePlus, NOW);
+        gate.on_hints(&SECONDS_5, Criticality::SheddablePlus, false, NOW);
         gate
     }
 
@@ -169,6 +175,17 @@ mod tests {
             gate.holds_first(Criticality::Sheddable, NOW.after(Duration::from_secs(5))),
             None
         );
+    }
+
+    /// A server sheds retries before first attempts: one shed retry must not stop the calls that it still
+    /// takes.
+    #[test]
+    fn a_shed_retry_holds_back_retries_and_not_first_attempts_of_its_level() {
+        let mut gate = Gate::new(Settings::default());
+        gate.on_hints(&SECONDS_5, Criticality::Critical, true, NOW);
+        assert_eq!(gate.holds_first(Criticality::Critical, NOW), None);
+        assert!(gate.holds_again(Criticality::Critical, NOW));
+        assert!(gate.holds_first(Criticality::SheddablePlus, NOW).is_some());
     }
 
     #[test]
@@ -203,7 +220,7 @@ mod tests {
             retry_after: Some(Duration::from_secs(86_400)),
             ..Hints::NONE
         };
-        gate.on_hints(&day, Criticality::Critical, NOW);
+        gate.on_hints(&day, Criticality::Critical, false, NOW);
         assert_eq!(
             gate.holds_first(Criticality::Critical, NOW),
             Some(Duration::from_secs(30))
@@ -219,6 +236,7 @@ mod tests {
                 ..Hints::NONE
             },
             Criticality::Critical,
+            false,
             NOW,
         );
         assert!(gate.forbids_retries(NOW));

@@ -592,7 +592,10 @@ impl Target {
                     hedge.on_success(now.since(started));
                 }
             }
-            Some(failure) => self.gate.on_hints(&failure.hints, permit.criticality, now),
+            Some(failure) => {
+                let again = permit.kind != AttemptKind::First;
+                self.gate.on_hints(&failure.hints, permit.criticality, again, now);
+            }
         }
         if self.guard.is_some() {
             self.sample_attempt(permit.kind, failure.is_none(), rejected, now.since(started));

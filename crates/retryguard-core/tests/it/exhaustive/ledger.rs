@@ -61,8 +61,10 @@ pub(super) struct Ledger {
     pub(super) queue: VecDeque<usize>,
     /// Calls that were given a place and have not been told yet.
     pub(super) granted: Vec<usize>,
-    /// Until when the target has asked to be left alone, and not to be retried.
-    pub(super) closed_until: Instant,
+    /// Until when the target has asked to be left alone, by first attempts and by others, and not to be
+    /// retried.
+    pub(super) firsts_closed_until: Instant,
+    pub(super) again_closed_until: Instant,
     pub(super) forbidden_until: Instant,
     generation: u32,
     firsts: u64,

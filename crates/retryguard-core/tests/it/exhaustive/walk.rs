@@ -169,7 +169,7 @@ impl<'a> Path<'a> {
             }
             Event::Outcome(call, number, index) => {
                 let outcome = self.world.outcomes[index];
-                self.note_hints(&outcome);
+                self.note_hints(number, &outcome);
                 let time = self.time(choices);
                 let step = self.calls[call].on_outcome(number, &outcome, &mut self.target, time, choices);
                 let healthy = outcome.failure().is_none_or(|failure| !failure.unhealthy);
@@ -227,12 +227,16 @@ impl<'a> Path<'a> {
         assert_eq!(self.calls[call].next_timer(), None);
     }
 
-    fn note_hints(&mut self, outcome: &Outcome) {
+    fn note_hints(&mut self, number: u8, outcome: &Outcome) {
         let Some(failure) = outcome.failure() else { return };
         let (wait, settings) = (failure.hints.retry_after, self.settings().gate);
         assert_eq!(settings.scope, gate::Scope::Target);
         let until = self.now.after(wait.unwrap_or_default());
-        self.ledger.closed_until = self.ledger.closed_until.max(until);
+        self.ledger.again_closed_until = self.ledger.again_closed_until.max(until);
+        // All calls here matter alike: what a retry was told does not hold for first attempts.
+        if number == 1 {
+            self.ledger.firsts_closed_until = self.ledger.firsts_closed_until.max(until);
+        }
         if failure.hints.do_not_retry {
             let until = self.now.after(wait.unwrap_or(settings.no_retry_for));
             self.ledger.forbidden_until = self.ledger.forbidden_until.max(until);
@@ -277,7 +281,7 @@ impl<'a> Path<'a> {
             (Event::Timer(_), Standing::BackingOff) if self.calls[call].is_queued() => self.queues(call),
             // A gate that has closed meanwhile puts a retry off.
             (Event::Timer(_), Standing::BackingOff) | (Event::Place(_), Standing::Queued) => {
-                assert!(!self.gate_open());
+                assert!(!self.gate_open(AttemptKind::Retry));
                 self.ledger.leave_queue(call);
                 self.ledger.accounts[call].standing = Standing::BackingOff;
             }
@@ -343,8 +347,12 @@ impl<'a> Path<'a> {
         self.check_gate(attempt.kind);
     }
 
-    fn gate_open(&self) -> bool {
-        self.ledger.closed_until <= self.now
+    fn gate_open(&self, kind: AttemptKind) -> bool {
+        let until = match kind {
+            AttemptKind::First => self.ledger.firsts_closed_until,
+            AttemptKind::Retry | AttemptKind::Hedge => self.ledger.again_closed_until,
+        };
+        until <= self.now
     }
 
     /// First come, first served, and nobody is forgotten.

@@ -18,7 +18,7 @@ const CRITICAL: Criticality = Criticality::Critical;
 #[test]
 fn retries_held_back_by_a_gate_are_spread_after_it_opens() {
     let mut gate = Gate::new(gate::Settings::default());
-    gate.on_hints(&retry_after(4000), CRITICAL, at(1000));
+    gate.on_hints(&retry_after(4000), CRITICAL, false, at(1000));
     let mut chance = SplitMix(1);
     let moments: Vec<f64> = (0..DRAWS)
         .map(|_| {

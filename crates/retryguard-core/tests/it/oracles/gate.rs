@@ -10,12 +10,16 @@ use retryguard_core::{
     outcome::Hints,
 };
 
-/// One hint: how much the call mattered that met it, what it said, and how much time passed before it.
-type Hint = (usize, Option<u64>, bool, u64);
+/// One hint: how much the call mattered that met it, whether by a retry, what it said, and how much time
+/// passed before it.
+type Hint = (usize, bool, Option<u64>, bool, u64);
 
 fn hints() -> impl Strategy<Value = Vec<Hint>> {
     let wait = prop::option::of(0u64..60_000);
-    prop::collection::vec((0usize..4, wait, any::<bool>(), 0u64..20_000), 0..30)
+    prop::collection::vec(
+        (0usize..4, any::<bool>(), wait, any::<bool>(), 0u64..20_000),
+        0..30,
+    )
 }
 
 proptest! {
@@ -29,23 +33,28 @@ proptest! {
         let settings = Settings { scope, ..Settings::default() };
         let mut gate = Gate::new(settings);
         let mut now = Instant::ZERO;
-        let mut closed: Vec<(usize, Instant)> = Vec::new();
+        let mut closed: Vec<(usize, bool, Instant)> = Vec::new();
         let mut forbidden: Vec<Instant> = Vec::new();
         let believed = |millis: u64| Duration::from_millis(millis).min(settings.at_most);
-        for (level, wait, do_not_retry, passed) in hints {
+        for (level, again, wait, do_not_retry, passed) in hints {
             now = now.after(Duration::from_millis(passed));
             let hint = Hints { retry_after: wait.map(Duration::from_millis), do_not_retry, ..Hints::NONE };
-            gate.on_hints(&hint, Criticality::ALL[level], now);
-            closed.extend(wait.map(|wait| (level, now.after(believed(wait)))));
+            gate.on_hints(&hint, Criticality::ALL[level], again, now);
+            closed.extend(wait.map(|wait| (level, again, now.after(believed(wait)))));
             if do_not_retry {
                 forbidden.push(now.after(wait.map_or(settings.no_retry_for, believed)));
             }
             prop_assert_eq!(gate.forbids_retries(now), forbidden.iter().any(|until| now < *until));
             for (index, level) in Criticality::ALL.into_iter().enumerate() {
-                // A hint met by what matters as much or more.
-                let until = closed.iter().filter(|asked| asked.0 >= index).map(|asked| asked.1).max();
-                let until = until.filter(|until| now < *until);
-                let held = until.map(|until| now.until(until));
+                // A hint met by what matters as much or more; a retry's counts among its equals for retries
+                // alone.
+                let latest = |holds: &dyn Fn(usize, bool) -> bool| {
+                    let met = closed.iter().filter(|asked| holds(asked.0, asked.1));
+                    met.map(|asked| asked.2).max().filter(|until| now < *until)
+                };
+                let held = latest(&|at, again| at > index || (at == index && !again));
+                let held = held.map(|until| now.until(until));
+                let until = latest(&|at, _| at >= index);
                 let shared = (scope != Scope::Call).then_some(until).flatten();
                 prop_assert_eq!(gate.holds_first(level, now), held.filter(|_| scope == Scope::Target));
                 prop_assert_eq!(gate.holds_again(level, now), shared.is_some());

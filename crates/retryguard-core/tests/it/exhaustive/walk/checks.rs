@@ -14,7 +14,7 @@ use crate::support::{facts, ms};
 impl Path<'_> {
     /// Nothing passes a closed gate, and no retry one that forbids them or a guard that is off.
     pub(super) fn check_gate(&self, kind: AttemptKind) {
-        assert!(self.gate_open(), "sent through a closed gate");
+        assert!(self.gate_open(kind), "sent through a closed gate");
         if kind != AttemptKind::First {
             assert!(
                 self.ledger.forbidden_until <= self.now,

@@ -9,6 +9,7 @@ pub mod conduct;
 pub mod distribution;
 pub mod engine;
 pub mod kernel;
+pub mod scenario;
 pub mod statistics;
 pub mod streams;
 pub mod world;

@@ -122,7 +122,7 @@ pub fn unknown_key(entry: &Entry, known: &[&'static str], place: &str, mistakes:
 
 /// The word nearest to `word`, if one is near enough to be what was meant.
 #[must_use]
-pub fn nearest(word: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // The distance takes time in the product of the lengths, and no known word is long.
     const LONGEST: usize = 64;
     if word.len() > LONGEST {

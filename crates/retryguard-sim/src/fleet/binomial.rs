@@ -52,7 +52,10 @@ fn inversion(n: u64, p: f64, stream: &mut Stream) -> u64 {
     n
 }
 
-#[expect(clippy::many_single_char_names, reason = "the names of the published algorithm")]
+#[expect(
+    clippy::many_single_char_names,
+    reason = "the names of the published algorithm"
+)]
 #[expect(clippy::cast_precision_loss, reason = "fleets are far below 2⁵³")]
 #[expect(
     clippy::cast_possible_truncation,
@@ -126,6 +129,11 @@ fn stirling_rest(k: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small whole numbers that were made as floats"
+)]
 mod tests {
     use super::*;
     use crate::streams::{Purpose, Seed};
@@ -133,7 +141,14 @@ mod tests {
     /// Chi-square against the exact probabilities, in both methods and on both sides of one half.
     #[test]
     fn the_draws_have_the_masses_of_the_distribution() {
-        for (n, p) in [(7, 0.3), (40, 0.1), (40, 0.5), (60, 0.85), (1000, 0.02), (100_000, 0.3)] {
+        for (n, p) in [
+            (7, 0.3),
+            (40, 0.1),
+            (40, 0.5),
+            (60, 0.85),
+            (1000, 0.02),
+            (100_000, 0.3),
+        ] {
             let mut stream = Seed(5).stream(n, Purpose::Cohort);
             let draws = 200_000_u32;
             let deviation = (n as f64 * p * (1.0 - p)).sqrt();
@@ -150,12 +165,19 @@ mod tests {
                 found[cell(draw(n, p, &mut stream) as f64)] += 1.0;
             }
             let (mut square, mut freedom) = (0.0, -1.0);
-            for (found, expected) in found.iter().zip(&expected).filter(|(_, expected)| **expected > 5.0) {
+            for (found, expected) in found
+                .iter()
+                .zip(&expected)
+                .filter(|(_, expected)| **expected > 5.0)
+            {
                 square += (found - expected) * (found - expected) / expected;
                 freedom += 1.0;
             }
             // Five deviations of a chi-square.
-            assert!(square < freedom + 5.0 * (2.0_f64 * freedom).sqrt() + 10.0, "{n} {p}: {square} of {freedom}");
+            assert!(
+                square < freedom + 5.0 * (2.0_f64 * freedom).sqrt() + 10.0,
+                "{n} {p}: {square} of {freedom}"
+            );
         }
     }
 
@@ -172,7 +194,11 @@ mod tests {
         }
         let draws = f64::from(draws);
         assert!((sum / draws).abs() < 4.0 / draws.sqrt(), "{}", sum / draws);
-        assert!((squares / draws - 1.0).abs() < 4.0 * (2.0 / draws).sqrt(), "{}", squares / draws);
+        assert!(
+            (squares / draws - 1.0).abs() < 4.0 * (2.0 / draws).sqrt(),
+            "{}",
+            squares / draws
+        );
     }
 
     #[test]

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use retryguard_core::{
-    Backoff, Chance, Instant,
-    schedule::Schedule,
-    time::nanos,
-};
+use retryguard_core::{Backoff, Chance, Instant, schedule::Schedule, time::nanos};
 
 use super::{Behaviour, Fleet, Pace, Series, Start};
 use crate::streams::{Purpose, Seed, Stream};

@@ -98,7 +98,11 @@ impl Kernel {
         let given_not_earlier = (first..last)
             .map(|step| {
                 let left = 1.0 - at(step);
-                if left > 0.0 { (at(step + 1) - at(step)) / left } else { 1.0 }
+                if left > 0.0 {
+                    (at(step + 1) - at(step)) / left
+                } else {
+                    1.0
+                }
             })
             .collect();
         Self {

@@ -16,6 +16,10 @@ pub(super) struct Stages {
     pub(super) after_last: AfterLast,
 }
 
+/// The most retries that are told apart; later ones wait as this one does. A wait that doubles has left every run
+/// by then; only one that grows linearly and may be drawn as zero comes here.
+const MOST: u32 = 64;
+
 /// What follows a failure in the last stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AfterLast {
@@ -42,7 +46,7 @@ impl Stages {
             return Err(Uncountable::Decorrelated);
         }
         let mut before = None;
-        for retry in 1.. {
+        for retry in 1..=MOST {
             let ends = ends(&backoff, retry);
             let Some((low, high)) = ends else { break };
             if ends == before {
@@ -53,9 +57,13 @@ impl Stages {
                 stages.after_last = AfterLast::BeyondTheRun;
                 break;
             }
-            let wait = Wait::new(low, high, fleet.step).ok_or(Uncountable::Step("every wait without jitter"))?;
+            let wait =
+                Wait::new(low, high, fleet.step).ok_or(Uncountable::Step("every wait without jitter"))?;
             stages.waits.push(wait);
             before = ends;
+            if retry == MOST {
+                stages.after_last = AfterLast::Again;
+            }
         }
         Ok(stages)
     }

@@ -1,5 +1,7 @@
 //! Cohorts and individuals agree in distribution wherever both can run.
 
+use std::time::Duration;
+
 use super::{FACTOR, JITTERED, at, bad, doubling, fleet, retry};
 use crate::{
     fleet::{Fleet, Pace, Series, Start, cohorts, individuals},
@@ -22,17 +24,54 @@ fn worlds() -> Vec<(&'static str, Fleet)> {
     let full = retry(Growth::Linear, Jitter::Full);
     vec![
         ("at once, jittered", fleet(Start::AtOnce, JITTERED, None)),
-        ("after a wait, jittered, fixed retry", fleet(Start::AfterAWait, JITTERED, Some(fixed))),
-        ("settled, fixed, fixed retry", fleet(Start::Settled, Pace::Fixed, Some(fixed))),
-        ("settled, jittered, capped", fleet(Start::Settled, JITTERED, Some(capped))),
-        ("slots, doubling", fleet(Start::AfterAWait, Pace::Slots, Some(retry(doubling(), FACTOR)))),
-        ("settled slots, full jitter", fleet(Start::Settled, Pace::Slots, Some(full))),
-        ("truncated late", fleet(Start::AtOnce, Pace::SlotsTruncatedLate, Some(retry(Growth::Constant, FACTOR)))),
+        (
+            "after a wait, jittered, fixed retry",
+            fleet(Start::AfterAWait, JITTERED, Some(fixed)),
+        ),
+        (
+            "settled, fixed, fixed retry",
+            fleet(Start::Settled, Pace::Fixed, Some(fixed)),
+        ),
+        (
+            "settled, jittered, capped",
+            fleet(Start::Settled, JITTERED, Some(capped)),
+        ),
+        (
+            "slots, doubling",
+            fleet(Start::AfterAWait, Pace::Slots, Some(retry(doubling(), FACTOR))),
+        ),
+        (
+            "settled slots, full jitter",
+            fleet(Start::Settled, Pace::Slots, Some(full)),
+        ),
+        (
+            "truncated late",
+            fleet(
+                Start::AtOnce,
+                Pace::SlotsTruncatedLate,
+                Some(retry(Growth::Constant, FACTOR)),
+            ),
+        ),
     ]
     .into_iter()
     .map(|(name, fleet)| {
         let failures = vec![bad(300, 600, 0.25), bad(700, 1000, 1.0), bad(1200, 1800, 0.1)];
-        (name, Fleet { clients: 1200, failures, ..fleet })
+        // A crowd that acts as one and retries after 5 to 15 s stays in shape for a while: it needs finer steps.
+        let step = if fleet.behaviour.pace == Pace::SlotsTruncatedLate {
+            1
+        } else {
+            10
+        };
+        let step = Duration::from_secs(step);
+        (
+            name,
+            Fleet {
+                clients: 1200,
+                failures,
+                step,
+                ..fleet
+            },
+        )
     })
     .collect()
 }

@@ -13,7 +13,10 @@ use retryguard_core::backoff::{Growth, Jitter};
 fn the_same_seed_gives_the_same_series() {
     let mut fleet = fleet(Start::AfterAWait, JITTERED, Some(retry(doubling(), FACTOR)));
     fleet.failures = vec![bad(300, 600, 0.5)];
-    assert_eq!(individuals::run(&fleet, Seed(9)), individuals::run(&fleet, Seed(9)));
+    assert_eq!(
+        individuals::run(&fleet, Seed(9)),
+        individuals::run(&fleet, Seed(9))
+    );
     assert_eq!(cohorts::run(&fleet, Seed(9)), cohorts::run(&fleet, Seed(9)));
     assert_ne!(cohorts::run(&fleet, Seed(9)), cohorts::run(&fleet, Seed(10)));
 }
@@ -44,7 +47,11 @@ fn what_counts_cannot_resolve_is_said() {
     let period = with(|fleet| fleet.behaviour.period = Duration::from_secs(301));
     assert_eq!(period, Uncountable::Step("the period and the duration"));
     let outage = with(|fleet| fleet.failures = vec![bad(5, 20, 1.0)]);
-    assert!(outage.to_string().contains("beginning and the end of every bad time"));
+    assert!(
+        outage
+            .to_string()
+            .contains("beginning and the end of every bad time")
+    );
     let wait = with(|fleet| {
         fleet.behaviour.retry = Some(retry(Growth::Constant, Jitter::None));
         fleet.step = Duration::from_secs(4);
@@ -54,7 +61,10 @@ fn what_counts_cannot_resolve_is_said() {
     assert_eq!(memory, Uncountable::Decorrelated);
     let now = with(|fleet| {
         let at_once = retry(Growth::Constant, Jitter::None);
-        fleet.behaviour.retry = Some(retryguard_core::Backoff { initial: Duration::ZERO, ..at_once });
+        fleet.behaviour.retry = Some(retryguard_core::Backoff {
+            initial: Duration::ZERO,
+            ..at_once
+        });
     });
     assert_eq!(now, Uncountable::Step("every wait without jitter"));
 }

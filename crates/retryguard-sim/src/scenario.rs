@@ -1,0 +1,193 @@
+//! The scenario file: a world, the policies that are compared in it, and the claim that it tests.
+//!
+//! Read like the policy file: every mistake at once, each with its line and its cure. The page
+//! `docs/scenarios.md` is the reference.
+
+mod block;
+mod client;
+mod fault;
+mod graph;
+mod policies;
+mod scaler;
+mod service;
+mod source;
+mod sweep;
+
+use std::time::Duration;
+
+use retryguard_core::Instant;
+use retryguard_policy::{
+    Diagnostics,
+    reading::{Mistakes, Node, read},
+};
+
+use crate::{
+    conduct::Conduct,
+    world::{Measure, World},
+};
+
+use block::Block;
+use graph::Names;
+pub use source::{Quoted, Source};
+
+/// A scenario, checked and compiled.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it claims.
+    pub claim: String,
+    /// The world.
+    pub world: World,
+    /// The policies that are compared.
+    pub policies: Vec<Conduct>,
+    /// Policies that edges name.
+    pub fixed: Vec<Conduct>,
+    /// Replications, unless the caller wants another number.
+    pub replications: u32,
+    /// What the source of the scenario reports.
+    pub source: Option<Source>,
+    /// The same world with one value changed, again and again.
+    pub sweep: Option<Sweep>,
+}
+
+/// Worlds that differ in one value.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    /// The key that is changed, with dots.
+    pub key: String,
+    /// The value as it is written, and the world with it.
+    pub worlds: Vec<(String, World)>,
+}
+
+/// Gives the text of a file that a scenario names, by its path as it stands there; or says why not.
+pub type Load<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
+
+impl Scenario {
+    /// Reads a scenario, or tells every mistake in it at once. `name` is used where the file gives none.
+    pub fn parse(text: &str, name: &str, load: Load<'_>) -> Result<Self, Diagnostics> {
+        let mut mistakes = Mistakes::default();
+        let scenario = read(text, &mut mistakes).and_then(|root| scenario(&root, name, load, &mut mistakes));
+        match mistakes.or(scenario)? {
+            Some(scenario) => Ok(scenario),
+            None => unreachable!("what could not be read was told"),
+        }
+    }
+}
+
+fn scenario(root: &Node, name: &str, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Scenario> {
+    let mut block = Block::open(root, "the scenario", mistakes)?;
+    let written_name = block.text("name", mistakes);
+    let claim = block.text("claim", mistakes).unwrap_or_default();
+    let replications = block.count("replications", 1..=10_000, mistakes).unwrap_or(1);
+    let listed = block.take("policies");
+    let fixed = block.take("fixed");
+    let source = block
+        .take("source")
+        .and_then(|node| source::source(node, mistakes));
+    let sweep = block.take("sweep");
+    let world = world(&mut block, written_name.as_deref().unwrap_or(name), mistakes);
+    block.close(mistakes);
+    let fixed = fixed.map_or_else(Vec::new, |node| policies::list(node, load, mistakes));
+    let policies = match listed {
+        Some(node) => policies::list(node, load, mistakes),
+        None => ["none", "retryguard"]
+            .iter()
+            .filter_map(|name| crate::conduct::named(name))
+            .collect(),
+    };
+    let world = world?;
+    for edge in &world.edges {
+        if let crate::world::EdgePolicy::Fixed(name) = &edge.policy {
+            policies::check_name(name, &policies, &fixed, root, mistakes);
+        }
+    }
+    let sweep = sweep.and_then(|node| sweep::sweep(node, root, name, mistakes));
+    Some(Scenario {
+        name: written_name.unwrap_or_else(|| name.to_owned()),
+        claim,
+        world,
+        policies,
+        fixed,
+        replications,
+        source,
+        sweep,
+    })
+}
+
+/// The keys of the world itself.
+fn world(block: &mut Block<'_>, name: &str, mistakes: &mut Mistakes) -> Option<World> {
+    let duration = block.need("duration", "how long calls come, such as 10m", mistakes);
+    let duration = duration.and_then(|node| block::duration(node, "duration", mistakes));
+    let drain = block
+        .duration("drain", mistakes)
+        .unwrap_or(Duration::from_secs(60));
+    let step = block.duration("step", mistakes);
+    let focus = block.text("focus", mistakes);
+    let measure = block.take("measure");
+    let services = block.need("services", "a block of services", mistakes);
+    let clients = block.need("clients", "a block of clients", mistakes);
+    let faults = block.take("faults");
+    let at = block.at;
+    let mut names = Names::new(services?, mistakes)?;
+    let services = service::services(services?, &mut names, mistakes);
+    let clients = client::clients(clients?, &mut names, mistakes);
+    let faults = faults.map_or_else(Vec::new, |node| fault::faults(node, &names, mistakes));
+    let duration = duration?;
+    let focus = match focus {
+        Some(focus) => names.service(&focus, at, mistakes)?,
+        None => graph::deepest(&services, &clients, &names.edges, at, mistakes)?,
+    };
+    graph::refuse_circles(&services, &names.edges, at, mistakes);
+    let measure = match measure {
+        Some(node) => measured(node, duration, &names, mistakes)?,
+        None => Measure {
+            from: Instant::ZERO,
+            until: Instant::ZERO.after(duration),
+            scaled: None,
+        },
+    };
+    Some(World {
+        name: name.to_owned(),
+        duration,
+        drain,
+        measure,
+        services,
+        clients,
+        edges: names.edges,
+        faults,
+        focus,
+        // Three hundred steps make a smooth picture, and a second is fine enough for anything.
+        step: step
+            .unwrap_or((duration / 300).max(Duration::from_secs(1)))
+            .max(Duration::from_millis(1)),
+    })
+}
+
+fn measured(node: &Node, duration: Duration, names: &Names, mistakes: &mut Mistakes) -> Option<Measure> {
+    let mut block = Block::open(node, "measure", mistakes)?;
+    let from = block.duration("from", mistakes).unwrap_or_default();
+    let until = block.duration("until", mistakes).unwrap_or(duration);
+    let scaled = block.take("untilSize").and_then(|node| {
+        let mut inner = Block::open(node, "untilSize", mistakes)?;
+        let at = inner.at;
+        let service = inner
+            .text("service", mistakes)
+            .and_then(|name| names.service(&name, at, mistakes));
+        let reaches = inner.number("reaches", 0.0..=1e9, mistakes);
+        inner.close(mistakes);
+        Some((service?, reaches?))
+    });
+    if from >= until {
+        mistakes.add(block.at, "nothing is measured", "let `from` come before `until`");
+    }
+    block.close(mistakes);
+    Some(Measure {
+        from: Instant::ZERO.after(from),
+        until: Instant::ZERO.after(until.min(duration)),
+        scaled,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 pub mod conduct;
 pub mod distribution;
 pub mod engine;
+pub mod fleet;
 pub mod kernel;
 pub mod scenario;
 pub mod statistics;

@@ -36,6 +36,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "retryguard-store",
         ],
     ),
+    (
+        "retryguard-bench",
+        &["retryguard", "retryguard-core", "retryguard-policy"],
+    ),
     ("xtask", &[]),
 ];
 

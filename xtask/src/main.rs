@@ -1,6 +1,7 @@
 //! The workshop's own commands: `cargo xtask test` runs every check, `cargo xtask layers` the layering
 //! check alone.
 
+mod bench;
 mod layers;
 mod shell;
 mod tidy;
@@ -23,6 +24,8 @@ enum Command {
     Layers,
     /// Fails on left-overs in the source tree.
     Tidy,
+    /// Runs the library beside its peers and writes docs/benchmarks.md.
+    Bench,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -30,6 +33,7 @@ fn main() -> anyhow::Result<()> {
         Command::Test => test(),
         Command::Layers => layers::check(),
         Command::Tidy => tidy::check(),
+        Command::Bench => bench::write(),
     }
 }
 
@@ -53,6 +57,22 @@ fn test() -> anyhow::Result<()> {
     shell::step(
         "tests",
         "cargo",
-        &["test", "--workspace", "--all-features", "--no-fail-fast"],
+        &[
+            "test",
+            "--workspace",
+            "--exclude=retryguard-bench",
+            "--all-features",
+            "--no-fail-fast",
+        ],
+    )?;
+    if std::env::var_os("CI").is_some() {
+        bench::install_valgrind()?;
+    }
+    // By itself and optimised, so that what is counted is the product: the tests of the others would switch
+    // on features of tokio that make its clock slower.
+    shell::step(
+        "speed",
+        "cargo",
+        &["test", "--release", "--package=retryguard-bench"],
     )
 }

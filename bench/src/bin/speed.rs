@@ -1,0 +1,83 @@
+//! Times the subjects, or runs one of them for callgrind.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use retryguard_bench::{instructions_per_call, subject, subjects, time};
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Prints what each subject is: name, package, peer (or a dash), description; tabs between them.
+    List,
+    /// Prints nanoseconds a call of each subject: name, one thread, all threads; tabs between them.
+    Time {
+        /// How often each subject is timed.
+        #[arg(long, default_value_t = 51)]
+        rounds: usize,
+        /// How many calls one timing consists of.
+        #[arg(long, default_value_t = 20_000)]
+        calls: u64,
+        /// How many threads call one target.
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+    },
+    /// Prints instructions a call of each subject, by callgrind: name, count; a tab between them.
+    Instructions {
+        /// Only this one.
+        name: Option<String>,
+    },
+    /// Makes calls of one subject, and prints nothing.
+    Run {
+        /// Which.
+        name: String,
+        /// How many.
+        calls: u64,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::List => {
+            for it in subjects() {
+                println!(
+                    "{}\t{}\t{}\t{}",
+                    it.name,
+                    it.package,
+                    it.peer.unwrap_or("-"),
+                    it.what
+                );
+            }
+        }
+        Command::Time {
+            rounds,
+            calls,
+            threads,
+        } => {
+            let subjects = subjects();
+            let timings = time(&subjects, rounds, calls, threads);
+            for (subject, timing) in subjects.iter().zip(timings) {
+                println!("{}\t{:.1}\t{:.1}", subject.name, timing.alone, timing.together);
+            }
+        }
+        Command::Instructions { name } => {
+            let own: PathBuf = std::env::current_exe().context("no path to this program")?;
+            for it in subjects() {
+                if name.as_ref().is_none_or(|name| name == it.name) {
+                    println!("{}\t{}", it.name, instructions_per_call(&own, it.name)?);
+                }
+            }
+        }
+        Command::Run { name, calls } => {
+            let subject = subject(&name).with_context(|| format!("no subject `{name}` in this build"))?;
+            (subject.target)()()(calls);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Instruction counts: the same on every run, so that a test may gate on them.
+
+use std::{path::Path, process::Command};
+
+use anyhow::{Context, bail};
+
+/// The calls of the shorter of two runs, and how many more the longer one makes: start and end cancel out in
+/// the difference. Many, because one peer calibrates a clock at its start, which is not quite steady.
+const SHORTER: u64 = 10_000;
+const MORE: u64 = 200_000;
+
+/// The instructions of one call of a subject: `speed` runs under valgrind, for two numbers of calls.
+pub fn instructions_per_call(speed: &Path, subject: &str) -> anyhow::Result<u64> {
+    let less = instructions(speed, subject, SHORTER)?;
+    let more = instructions(speed, subject, SHORTER + MORE)?;
+    Ok(more.saturating_sub(less) / MORE)
+}
+
+fn instructions(speed: &Path, subject: &str, calls: u64) -> anyhow::Result<u64> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(speed)
+        .args(["run", subject, &calls.to_string()])
+        .output()
+        .context("cannot start `valgrind`: install it from the distribution")?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("callgrind of `{subject}` failed: {told}");
+    }
+    collected(&told).with_context(|| format!("callgrind of `{subject}` told no count: {told}"))
+}
+
+/// The number in the line `==1== Collected : 12345`.
+fn collected(told: &str) -> Option<u64> {
+    told.lines()
+        .find_map(|line| line.split_once("Collected :"))
+        .and_then(|(_, count)| count.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_read_from_callgrinds_last_lines() {
+        let told = "==7== Events    : Ir\n==7== Collected : 12345\n==7==\n";
+        assert_eq!(collected(told), Some(12_345));
+        assert_eq!(collected("==7== nothing"), None);
+    }
+}

@@ -1,0 +1,248 @@
+//! The benchmarks beside the peers, and the page that tells of them.
+
+use std::{collections::HashMap, fmt::Write, process::Command};
+
+use anyhow::{Context, bail};
+
+use crate::shell;
+
+/// What the whole stack shall cost at the most.
+const STACK_INSTRUCTIONS: f64 = 400.0;
+const STACK_NANOS: f64 = 150.0;
+const STACK_NANOS_TOGETHER: f64 = 3.0 * STACK_NANOS;
+
+const PAGE: &str = "docs/benchmarks.md";
+
+/// Runs every subject and writes the page.
+pub(crate) fn write() -> anyhow::Result<()> {
+    install_valgrind()?;
+    let versions = versions()?;
+    let subjects: Vec<Subject> = {
+        let timings = table(&["--bin=speed", "--", "time"])?;
+        let instructions = table(&["--bin=speed", "--", "instructions"])?;
+        let allocations = table(&["--bin=allocations"])?;
+        lines(&["--bin=speed", "--", "list"])?
+            .iter()
+            .map(|line| Subject::read(line, &timings, &instructions, &allocations))
+            .collect::<anyhow::Result<_>>()?
+    };
+    std::fs::write(PAGE, page(&subjects, &versions)).with_context(|| format!("cannot write {PAGE}"))?;
+    eprintln!("== benchmarks: {PAGE} is written");
+    Ok(())
+}
+
+/// Installs valgrind from Debian where it is missing.
+pub(crate) fn install_valgrind() -> anyhow::Result<()> {
+    if Command::new("valgrind").arg("--version").output().is_ok() {
+        return Ok(());
+    }
+    shell::step("package lists", "apt-get", &["update"])?;
+    shell::step("valgrind", "apt-get", &["install", "--yes", "valgrind"])
+}
+
+struct Subject {
+    name: String,
+    package: String,
+    peer: Option<String>,
+    what: String,
+    alone: f64,
+    together: f64,
+    instructions: f64,
+    allocations: f64,
+}
+
+type Table = HashMap<String, Vec<f64>>;
+
+impl Subject {
+    fn read(line: &str, timings: &Table, instructions: &Table, allocations: &Table) -> anyhow::Result<Self> {
+        let [name, package, peer, what] = line.split('\t').collect::<Vec<_>>()[..] else {
+            bail!("not a subject: {line}");
+        };
+        let figure = |table: &Table, column: usize| {
+            table
+                .get(name)
+                .and_then(|figures| figures.get(column).copied())
+                .with_context(|| format!("`{name}` was not measured"))
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            package: package.to_owned(),
+            peer: (peer != "-").then(|| peer.to_owned()),
+            what: what.to_owned(),
+            alone: figure(timings, 0)?,
+            together: figure(timings, 1)?,
+            instructions: figure(instructions, 0)?,
+            allocations: figure(allocations, 0)?,
+        })
+    }
+}
+
+fn lines(arguments: &[&str]) -> anyhow::Result<Vec<String>> {
+    eprintln!("== benchmarks: {}", arguments.join(" "));
+    let output = Command::new("cargo")
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package=retryguard-bench",
+            "--features=peers",
+        ])
+        .args(arguments)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("cannot run the benchmarks")?;
+    if !output.status.success() {
+        bail!("the benchmarks failed ({})", output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect())
+}
+
+/// Names and their figures.
+fn table(arguments: &[&str]) -> anyhow::Result<Table> {
+    lines(arguments)?
+        .iter()
+        .map(|line| {
+            let mut cells = line.split('\t');
+            let name = cells.next().unwrap_or_default().to_owned();
+            let figures = cells.map(str::parse).collect::<Result<_, _>>();
+            Ok((name, figures.with_context(|| format!("no figures: {line}"))?))
+        })
+        .collect()
+}
+
+/// The versions of all packages in the lock file.
+fn versions() -> anyhow::Result<HashMap<String, String>> {
+    let lock = std::fs::read_to_string("Cargo.lock").context("cannot read Cargo.lock")?;
+    let value = |line: &str, key: &str| {
+        line.strip_prefix(key)
+            .map(|rest| rest.trim_matches([' ', '=', '"']).to_owned())
+    };
+    let mut versions = HashMap::new();
+    let mut name = String::new();
+    for line in lock.lines() {
+        if let Some(found) = value(line, "name") {
+            name = found;
+        } else if let Some(version) = value(line, "version") {
+            versions.insert(name.clone(), version);
+        }
+    }
+    Ok(versions)
+}
+
+fn page(subjects: &[Subject], versions: &HashMap<String, String>) -> String {
+    let mut page = String::from(HEAD);
+    page += &machine();
+    page += TABLE_HEAD;
+    for it in subjects {
+        let by = match versions.get(&it.package) {
+            Some(version) if it.package != "retryguard-bench" => format!("{} {version}", it.package),
+            _ => "–".to_owned(),
+        };
+        let ours = it.package == "retryguard";
+        let mark = if ours { "**" } else { "" };
+        let _ = writeln!(
+            page,
+            "| {mark}{}{mark} | {by} | {:.0} | {:.0} | {:.0} | {} |",
+            it.what, it.alone, it.together, it.instructions, it.allocations
+        );
+    }
+    page += "\n## Beside the nearest peer\n\n";
+    page += "Ours divided by the peer's: below 1 we are cheaper.\n\n";
+    page += "| ours | peer | time, one thread | time, all threads | instructions |\n| --- | --- | --- | --- | --- |\n";
+    let mut behind = Vec::new();
+    for it in subjects {
+        let Some(peer) = peer_of(it, subjects) else {
+            continue;
+        };
+        let (alone, together) = (it.alone / peer.alone, it.together / peer.together);
+        let instructions = it.instructions / peer.instructions;
+        let _ = writeln!(
+            page,
+            "| {} | {}: {} | {alone:.2} | {together:.2} | {instructions:.2} |",
+            it.what, peer.package, peer.what
+        );
+        if alone > 1.0 || together > 1.0 || instructions > 1.0 {
+            behind.push(format!(
+                "- {}: {:.0} ns and {:.0} instructions, {} ({}) {:.0} ns and {:.0}.",
+                it.what, it.alone, it.instructions, peer.package, peer.what, peer.alone, peer.instructions
+            ));
+        }
+    }
+    page += "\n## Where we are not there\n\n";
+    page += &aims(subjects);
+    if !behind.is_empty() {
+        page += "\nDearer than the nearest peer, in time or in instructions:\n\n";
+        page += &behind.join("\n");
+        page.push('\n');
+    }
+    page += WHY;
+    page
+}
+
+fn peer_of<'a>(it: &Subject, subjects: &'a [Subject]) -> Option<&'a Subject> {
+    let name = it.peer.as_ref()?;
+    subjects
+        .iter()
+        .find(|peer| peer.name == *name && peer.name != "bare")
+}
+
+/// How the whole stack stands to what it shall cost.
+fn aims(subjects: &[Subject]) -> String {
+    let Some(stack) = subjects.iter().find(|it| it.name == "stack") else {
+        return String::new();
+    };
+    let mut told = String::from("What the whole stack shall cost at the most, and what it costs:\n\n");
+    told += "| | aim | measured | |\n| --- | --- | --- | --- |\n";
+    for (what, aim, measured) in [
+        ("instructions", STACK_INSTRUCTIONS, stack.instructions),
+        ("ns, one thread", STACK_NANOS, stack.alone),
+        (
+            "ns, all threads on one target",
+            STACK_NANOS_TOGETHER,
+            stack.together,
+        ),
+        ("allocations", 0.0, stack.allocations),
+    ] {
+        let verdict = if measured <= aim { "there" } else { "not there" };
+        let _ = writeln!(told, "| {what} | {aim:.0} | {measured:.0} | {verdict} |");
+    }
+    told
+}
+
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
+        .map_or("an unknown processor", |(_, model)| model.trim());
+    let rustc = Command::new("rustc").arg("--version").output();
+    let rustc = rustc
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        .unwrap_or_default();
+    format!("\nMeasured on {model}, {cores} cores, {rustc}, the release profile of this workspace.\n")
+}
+
+const HEAD: &str = "\
+# Benchmarks
+
+Written by `cargo xtask bench`; not compared by a test, because speed differs between machines. What is gated is
+what is steady: no allocation, and the instructions of the whole stack (`bench/tests/gate.rs`).
+
+One call that succeeds at once, on a service that is always ready: what is measured is the library alone. Peers that
+are no tower services wrap a plain function. Times are medians of many short rounds in which all subjects take
+turns, so that a busy machine slows all of them; with several threads, all of them call one target, and the time is
+what one caller sees. Instructions are counted by callgrind, as the difference between a long and a short run, where
+reading the clock counts as the few instructions before the system call. No metrics recorder is installed.
+";
+
+const TABLE_HEAD: &str = "
+| call | package | ns, one thread | ns, all threads | instructions | allocations |
+| --- | --- | --- | --- | --- | --- |
+";
+
+const WHY: &str = "
+";

@@ -4,6 +4,7 @@
 mod bench;
 mod layers;
 mod shell;
+mod storm;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -24,6 +25,12 @@ enum Command {
     Layers,
     /// Fails on left-overs in the source tree.
     Tidy,
+    /// The model checker against Storm, on the same files: prints the ratios, fails below those wanted.
+    BenchModel {
+        /// Also runs Storm on the static breaker: a quarter of an hour, 17 GB.
+        #[arg(long)]
+        all: bool,
+    },
     /// Runs the library beside its peers and writes docs/benchmarks.md.
     Bench,
 }
@@ -33,6 +40,7 @@ fn main() -> anyhow::Result<()> {
         Command::Test => test(),
         Command::Layers => layers::check(),
         Command::Tidy => tidy::check(),
+        Command::BenchModel { all } => storm::race(all),
         Command::Bench => bench::write(),
     }
 }

@@ -1,0 +1,275 @@
+//! What a model may say, and what an error says back.
+
+use retryguard_model::{Constants, Error, Model, Options, Outcome, Properties, Value, check};
+
+fn answer(model: &str, property: &str) -> Result<Vec<Outcome>, Error> {
+    answer_with(model, property, &Constants::new(), &Options::default())
+}
+
+fn answer_with(
+    model: &str,
+    property: &str,
+    constants: &Constants,
+    options: &Options,
+) -> Result<Vec<Outcome>, Error> {
+    let answers = check(
+        &Model::parse(model)?,
+        &Properties::parse(property)?,
+        constants,
+        options,
+    )?;
+    Ok(answers.into_iter().map(|answer| answer.outcome).collect())
+}
+
+fn number(model: &str, property: &str) -> f64 {
+    match answer(model, property).as_deref() {
+        Ok([Outcome::Number(value)]) => *value,
+        other => panic!("{property}: {other:?}"),
+    }
+}
+
+fn refusal(model: &str, property: &str) -> String {
+    let error = answer(model, property).expect_err("the model is refused");
+    error.render("model.prism", model, property)
+}
+
+const FLIP: &str =
+    "ctmc\nmodule m\n  x : [0..1];\n  [] x=0 -> 2 : (x'=1);\n  [] x=1 -> 1 : (x'=0);\nendmodule\n";
+
+#[test]
+fn globally_is_the_rest_of_finally() {
+    let stay = number(FLIP, "P=? [ G<=0.5 x=0 ]");
+    assert!((stay - (-1.0f64).exp()).abs() < 1e-12, "{stay}");
+    assert_eq!(number(FLIP, "P=? [ G x=0 ]"), 0.0);
+}
+
+#[test]
+fn composition_decides_what_is_shared() {
+    let modules = "ctmc\nmodule a\n x : [0..1];\n [t] x=0 -> 1 : (x'=1);\n [] x=1 -> 1 : (x'=0);\nendmodule\n\
+                   module b\n y : [0..1];\n [t] y=0 -> 2 : (y'=1);\n [] y=1 -> 1 : (y'=0);\nendmodule\n";
+    let alone = format!("{modules}system a ||| b endsystem\n");
+    let together = format!("{modules}system a |[t]| b endsystem\n");
+    // Alone each goes its own way; together the rates multiply and both move at once.
+    assert!((number(&alone, "S=? [ x=1 ]") - 0.5).abs() < 1e-12);
+    assert!((number(&alone, "S=? [ y=1 ]") - 2.0 / 3.0).abs() < 1e-12);
+    let joint = number(&together, "S=? [ x=1 & y=1 ]");
+    assert_eq!(joint, number(modules, "S=? [ x=1 & y=1 ]"));
+    assert!((joint - 0.25).abs() < 1e-12, "{joint}");
+}
+
+#[test]
+fn iff_and_the_old_call_syntax_are_read() {
+    let text = "stochastic\nmodule m\n x : [0..3];\n [] (x<2 <=> true) -> func(max, 1, 2) : (x'=func(min, 3, x+2));\n \
+                [] x>=2 -> 1 : (x'=0);\nendmodule\n";
+    assert!((number(text, "S=? [ x=0 ]") - 1.0 / 3.0).abs() < 1e-12);
+}
+
+#[test]
+fn open_constants_take_values_of_their_type() {
+    let text = "ctmc\nconst int N;\nconst double r;\nmodule m\n x : [0..N];\n [] x<N -> r : (x'=x+1);\n [] x=N -> true;\n\
+                endmodule\nrewards \"time\" true : 1; endrewards\n";
+    let property = "R{\"time\"}=? [ F x=N ]";
+    let given = |n: Value, r: Value| {
+        let constants = Constants::from([("N".into(), n), ("r".into(), r)]);
+        answer_with(text, property, &constants, &Options::default())
+    };
+    // A whole double may serve as a whole number, and a whole number as a double.
+    assert_eq!(
+        given(Value::Real(4.0), Value::Int(2)).unwrap(),
+        [Outcome::Number(2.0)]
+    );
+    assert!(matches!(
+        given(Value::Real(4.5), Value::Int(2)),
+        Err(Error::GivenConstant { .. })
+    ));
+    assert!(matches!(
+        given(Value::Bool(true), Value::Int(2)),
+        Err(Error::GivenConstant { .. })
+    ));
+    assert!(matches!(answer(text, property), Err(Error::OpenConstant { name }) if name == "N"));
+    let unknown = Constants::from([("M".into(), Value::Int(1))]);
+    assert!(matches!(
+        answer_with(text, property, &unknown, &Options::default()),
+        Err(Error::GivenConstant { .. })
+    ));
+}
+
+#[test]
+fn several_initial_states_give_a_range() {
+    let text = "ctmc\nmodule m\n x : [0..2];\n [] x<2 -> 1 : (x'=x+1);\n [] x=2 -> true;\nendmodule\n\
+                init x<2 endinit\nrewards \"time\" true : 1; endrewards\n";
+    assert_eq!(
+        answer(text, "R{\"time\"}=? [ F x=2 ]").unwrap(),
+        [Outcome::Range(1.0, 2.0)]
+    );
+    assert_eq!(
+        answer(text, "P>=1 [ F x=2 ]\nP>0.5 [ X x=2 ]").unwrap(),
+        [Outcome::Truth(true), Outcome::Truth(false)]
+    );
+}
+
+#[test]
+fn errors_name_the_line_and_the_reason() {
+    let property = "P=? [ F true ]";
+    for (model, expected) in [
+        (
+            "ctmc\nmodule m\n x : [0..1]\nendmodule",
+            "model.prism:4:1: expected `;`",
+        ),
+        (
+            "dtmc\nmodule m\nendmodule",
+            "model.prism:1:1: a model of type `dtmc` is not supported",
+        ),
+        ("module m\nendmodule", "the type of the model is missing"),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [] y=0 -> true;\nendmodule",
+            "model.prism:4:5: `y` is not declared\n",
+        ),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [] x=0 -> 2^3 : true;\nendmodule",
+            "help: write pow(base, exponent)",
+        ),
+        (
+            "ctmc\nmodule m\n x : [5..1];\nendmodule",
+            "the range [5..1] of `x` is empty",
+        ),
+        ("ctmc\nmodule m\n x : clock;\nendmodule", "is not supported"),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [] x -> true;\nendmodule",
+            "expected a condition, found a number",
+        ),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [] true -> (x'=0.5);\nendmodule",
+            "help: use floor, ceil or round",
+        ),
+        (
+            "ctmc\nconst int a = b;\nconst int b = a;\nmodule m\nendmodule",
+            "is defined by itself",
+        ),
+        (
+            "ctmc\nformula f = f+1;\nmodule m\n x : [0..1];\n [] f>0 -> true;\nendmodule",
+            "refer to themselves",
+        ),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [] true -> true;\nendmodule\nmodule n\n [] true -> (x'=1);\nendmodule",
+            "belongs to another module",
+        ),
+        ("ctmc\nmodule F\nendmodule", "`F` is a reserved word"),
+        (
+            "ctmc\nmodule m\nendmodule\nsystem m / {a} endsystem",
+            "hiding and renaming",
+        ),
+    ] {
+        let message = refusal(model, property);
+        assert!(message.contains(expected), "{message}\ndoes not say\n{expected}");
+    }
+}
+
+#[test]
+fn errors_in_states_show_the_state() {
+    let message = refusal(
+        "ctmc\nmodule m\n x : [0..3];\n on : bool init true;\n [] on -> (x'=x+1);\nendmodule",
+        "P=? [ F x=5 ]",
+    );
+    assert!(
+        message.contains(
+            "model.prism:5:11: `x` would become 4, outside its range [0..3], in state (x=3, on=true)"
+        ),
+        "{message}"
+    );
+    let deadlock = "ctmc\nmodule m\n x : [0..3];\n [] x<3 -> (x'=x+1);\nendmodule";
+    let message = refusal(deadlock, "S=? [ x=3 ]");
+    assert!(message.contains("deadlock in state (x=3)"), "{message}");
+    let options = Options {
+        fix_deadlocks: true,
+        ..Options::default()
+    };
+    assert_eq!(
+        answer_with(deadlock, "S=? [ x=3 ]", &Constants::new(), &options).unwrap(),
+        [Outcome::Number(1.0)]
+    );
+    let message = refusal(
+        "ctmc\nmodule m\n x : [0..3];\n [] true -> x-1 : true;\nendmodule",
+        "S=? [ x=3 ]",
+    );
+    assert!(message.contains("the rate is -1 in state (x=0)"), "{message}");
+}
+
+#[test]
+fn errors_in_properties_are_placed_in_the_property() {
+    for (property, expected) in [
+        ("P=? [ F x=9 | y ]", "property:1:15: `y` is not declared"),
+        ("P=? [ F \"gone\" ]", "there is no label \"gone\""),
+        ("R{\"gone\"}=? [ S ]", "there are no rewards \"gone\""),
+        ("Pmax=? [ F x=1 ]", "help: a ctmc has no choices"),
+        ("P=? [ x=1 W x=0 ]", "the operator `W` is not supported"),
+        ("filter(avg, x=1)", "`filter` is not supported"),
+        ("P=? [ F P=? [ X x=1 ] ]", "needs a bound"),
+        ("P=? [ F<=-1 x=1 ]", "expected a time"),
+        ("P=? [ F[3,1] x=1 ]", "the interval of time is empty"),
+        ("P=? [ F x=1", "expected `]`"),
+    ] {
+        let message = refusal(FLIP, property);
+        assert!(message.contains(expected), "{message}\ndoes not say\n{expected}");
+    }
+}
+
+#[test]
+fn limits_hold_at_the_limit() {
+    let text = "ctmc\nmodule m\n x : [0..99];\n [] x<99 -> (x'=x+1);\n [] x=99 -> (x'=0);\nendmodule\n";
+    let with = |max_states| {
+        let options = Options {
+            max_states,
+            ..Options::default()
+        };
+        answer_with(text, "S=? [ x=3 ]", &Constants::new(), &options)
+    };
+    assert!(with(100).is_ok());
+    assert!(matches!(
+        with(99),
+        Err(Error::Limit {
+            what: "states",
+            limit: 99,
+            ..
+        })
+    ));
+    let steps = Options {
+        max_steps: 10,
+        ..Options::default()
+    };
+    assert!(answer_with(text, "P=? [ F<=9 x=3 ]", &Constants::new(), &steps).is_ok());
+    assert!(matches!(
+        answer_with(text, "P=? [ F<=11 x=3 ]", &Constants::new(), &steps),
+        Err(Error::Limit { .. })
+    ));
+    // A wide state: sixteen words fit, one bit more does not.
+    let wide = |count: usize| {
+        let variables: String = (0..count)
+            .map(|i| format!(" v{i} : [0..{}];\n", i64::MAX))
+            .collect();
+        format!("ctmc\nmodule m\n{variables} [] v0=0 -> (v0'=1);\n [] v0=1 -> (v0'=0);\nendmodule\n")
+    };
+    assert!(answer(&wide(16), "S=? [ v0=0 ]").is_ok());
+    assert!(matches!(
+        answer(&wide(17), "S=? [ v0=0 ]"),
+        Err(Error::Limit { .. })
+    ));
+}
+
+#[test]
+fn deep_and_long_expressions_are_refused_not_overflowed() {
+    let nested = format!(
+        "ctmc\nconst int a = {}1{};\nmodule m\nendmodule",
+        "(".repeat(5000),
+        ")".repeat(5000)
+    );
+    assert!(refusal(&nested, "P=? [ F true ]").contains("nested deeper"));
+    let long = format!("ctmc\nconst int a = 1{};\nmodule m\nendmodule", "+1".repeat(5000));
+    assert!(refusal(&long, "P=? [ F true ]").contains("levels"));
+    let mut doubling =
+        String::from("ctmc\nmodule m\n x : [0..1];\n [] f40>0 -> true;\nendmodule\nformula f0 = x;\n");
+    for i in 1..=40 {
+        doubling.push_str(&format!("formula f{i} = f{0}+f{0};\n", i - 1));
+    }
+    assert!(refusal(&doubling, "P=? [ F true ]").contains("expand to too much text"));
+}

@@ -1,0 +1,58 @@
+"""Asks Storm. Reads one JSON job a line: {"model": path, "constants": "A=1,B=2", "properties": [text]}; "drn" for a
+model in the direct encoding, "exact" for rational arithmetic, "default" for Storm's own choice of precision.
+Writes one JSON answer a line: {"values": [number or text], "states": n, "seconds": s, "peak": kilobytes} or {"error": text}."""
+
+import json
+import math
+import resource
+import sys
+import time
+
+import stormpy
+from stormpy import environments
+
+
+def environment(job):
+    if job.get("exact"):
+        return environments.exact()
+    chosen = environments.sound()
+    chosen.solver().native().precision = stormpy.Rational("1/1000000000")
+    return chosen
+
+
+def load(job):
+    if job.get("drn"):
+        properties = [stormpy.parse_property(text) for text in job["properties"]]
+        return stormpy.build_model_from_drn(job["model"]), properties
+    program = stormpy.parse_prism_program(job["model"], prism_compatibility=True)
+    properties = [stormpy.parse_property(text, program) for text in job["properties"]]
+    program, properties = stormpy.instantiate_constants(program, job.get("constants", ""), properties)
+    if job.get("exact"):
+        return stormpy.build_model[stormpy.Rational](program, properties), properties
+    return stormpy.build_model(program, properties), properties
+
+
+def answer(job):
+    start = time.monotonic()
+    model, properties = load(job)
+    chosen = None if job.get("default") else environment(job)
+    values = []
+    for asked in properties:
+        result = stormpy.model_checking(model, asked, environment=chosen)
+        start_state = model.initial_states[0]
+        if hasattr(result, "get_value"):
+            value = float(result.get_value(start_state))
+        else:
+            value = bool(result.get_truth_values_vector()[start_state])
+        values.append("Infinity" if isinstance(value, float) and math.isinf(value) else value)
+    seconds = time.monotonic() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"values": values, "states": model.nr_states, "seconds": seconds, "peak": peak}
+
+
+for line in sys.stdin:
+    try:
+        result = answer(json.loads(line))
+    except Exception as error:  # the test reports it with its job
+        result = {"error": f"{type(error).__name__}: {error}"}
+    print("ANSWER " + json.dumps(result), flush=True)

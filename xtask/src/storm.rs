@@ -1,0 +1,226 @@
+//! Storm, the foreign opinion on the model checker: installed from PyPI into a cached environment, asked by tests and by the
+//! benchmark.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use crate::shell;
+
+/// The version that the tests were written against; the cache is keyed by it.
+const VERSION: &str = "2.0.0";
+
+/// The variable that enables the tests which ask Storm.
+pub(crate) const VARIABLE: &str = "RETRYGUARD_STORM_PYTHON";
+
+/// A Python that has stormpy, installed on first use.
+pub(crate) fn python() -> anyhow::Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let folder = std::path::absolute(target.join(format!("storm-{VERSION}")))?;
+    let python = folder.join("bin/python");
+    let ready = folder.join("ready");
+    if !ready.exists() {
+        eprintln!("== Storm: installing stormpy {VERSION} (once, about a minute)");
+        let text = folder.to_string_lossy().into_owned();
+        shell::step("Storm", "python3", &["-m", "venv", &text])?;
+        let wanted = format!("stormpy=={VERSION}");
+        shell::step(
+            "Storm",
+            &python.to_string_lossy(),
+            &["-m", "pip", "install", "--quiet", &wanted],
+        )?;
+        std::fs::write(&ready, "")?;
+    }
+    Ok(python)
+}
+
+/// One instance of the comparison.
+struct Race {
+    title: &'static str,
+    model: &'static str,
+    constants: &'static str,
+    properties: &'static [&'static str],
+    /// How often faster we want to be.
+    wanted: f64,
+    /// What Storm needed on the reference machine, where it is not run: seconds and gigabytes.
+    reference: Option<(f64, f64)>,
+}
+
+const TIMES: &[&str] = &[
+    "R{\"total_time\"}=? [ F crs=MAX_REQ ]",
+    "R{\"contention_time\"}=? [ F crs=MAX_REQ ]",
+];
+
+const RACES: &[Race] = &[
+    Race {
+        title: "Simple Proxy",
+        model: "models/resiliency-patterns/simple-proxy.prism",
+        constants: "AV=0.5,CONN_TO=2",
+        properties: TIMES,
+        wanted: 100.0,
+        reference: None,
+    },
+    Race {
+        title: "Retry",
+        model: "models/resiliency-patterns/retry.prism",
+        constants: "AV=0.5,MAX_BO=10",
+        properties: TIMES,
+        wanted: 100.0,
+        reference: None,
+    },
+    Race {
+        title: "Static Circuit Breaker",
+        model: "models/resiliency-patterns/static-circuit-breaker.prism",
+        constants: "AV=0.5,CB_TO=10",
+        properties: TIMES,
+        wanted: 300.0,
+        reference: Some((900.0, 17.0)),
+    },
+    Race {
+        title: "Dynamic Circuit Breaker",
+        model: "models/resiliency-patterns/dynamic-circuit-breaker.prism",
+        constants: "AV=0.5,MAX_TO=40",
+        properties: TIMES,
+        wanted: 0.0,
+        reference: Some((f64::INFINITY, f64::INFINITY)),
+    },
+    Race {
+        title: "Tandem queue, nothing to reduce: long run",
+        model: "models/tandem-queue.prism",
+        constants: "c=100",
+        properties: &["S=? [ sc=c & sm=c & ph=2 ]"],
+        wanted: 0.5,
+        reference: None,
+    },
+    Race {
+        title: "Tandem queue, nothing to reduce: bounded",
+        model: "models/tandem-queue.prism",
+        constants: "c=100",
+        properties: &["P=? [ F<=0.2 sc=c & sm=0 ]"],
+        wanted: 0.5,
+        reference: None,
+    },
+    Race {
+        title: "Tandem queue, nothing to reduce: rewards",
+        model: "models/tandem-queue.prism",
+        constants: "c=100",
+        properties: &["R{\"customers\"}=? [ F sc=c ]"],
+        wanted: 0.5,
+        reference: None,
+    },
+];
+
+/// Runs every race, ours on one thread, and prints the ratios. Storm's large breaker is not run unless `all`: it takes a quarter of
+/// an hour and 17 GB.
+pub(crate) fn race(all: bool) -> anyhow::Result<()> {
+    let python = python()?;
+    shell::step(
+        "build",
+        "cargo",
+        &[
+            "build",
+            "--release",
+            "-p",
+            "retryguard-cli",
+            "--bin",
+            "retryguard",
+        ],
+    )?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let command = std::path::absolute(target.join("release/retryguard"))?;
+    println!(
+        "| model | we: states | we | we: memory | Storm: states | Storm | Storm: memory | ratio | wanted |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    let mut slow = Vec::new();
+    for race in RACES {
+        let (states, seconds, memory) = ours(&python, &command, race)?;
+        let (their_states, their_seconds, their_memory) = match race.reference {
+            Some((seconds, memory)) if !all || seconds.is_infinite() => {
+                ("reference".to_owned(), seconds, memory)
+            }
+            _ => theirs(&python, race)?,
+        };
+        let ratio = their_seconds / seconds;
+        println!(
+            "| {} | {states} | {seconds:.4} s | {memory:.2} GB | {their_states} | {their_seconds:.2} s | {their_memory:.2} GB | \
+             {ratio:.1} | {} |",
+            race.title, race.wanted
+        );
+        if ratio < race.wanted {
+            slow.push(race.title);
+        }
+    }
+    if !slow.is_empty() {
+        bail!("slower than wanted: {}", slow.join(", "));
+    }
+    Ok(())
+}
+
+/// Runs a program and says how much memory it took: the peak of children is what Python can read without an unsafe call.
+const MEASURE: &str = "import json,resource,subprocess,sys\n\
+    out=subprocess.run(sys.argv[1:],stdout=subprocess.PIPE,check=True).stdout\n\
+    peak=resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n\
+    print(json.dumps({'peak':peak,'answer':json.loads(out)}))";
+
+fn ours(python: &Path, command: &Path, race: &Race) -> anyhow::Result<(String, f64, f64)> {
+    let mut run = Command::new(python);
+    run.arg("-c")
+        .arg(MEASURE)
+        .arg(command)
+        .args(["check", race.model, "--json", "--threads", "1"]);
+    run.args(["--const", race.constants]);
+    for property in race.properties {
+        run.args(["--prop", property]);
+    }
+    let output = run.output().context("cannot run the checker")?;
+    if !output.status.success() {
+        bail!("{}: {}", race.title, String::from_utf8_lossy(&output.stderr));
+    }
+    let answer: Value = serde_json::from_slice(&output.stdout)?;
+    let results = answer["answer"]["results"].as_array().context("no results")?;
+    let first = results.first().context("no results")?;
+    // Properties answered together share building and solving; the tandem queue asks one.
+    let seconds = ["buildSeconds", "solveSeconds"]
+        .iter()
+        .filter_map(|key| first[key].as_f64())
+        .sum();
+    let memory = answer["peak"].as_f64().unwrap_or(0.0) / 1e6;
+    Ok((first["states"].to_string(), seconds, memory))
+}
+
+fn theirs(python: &Path, race: &Race) -> anyhow::Result<(String, f64, f64)> {
+    let job = json!({
+        "model": race.model,
+        "constants": race.constants,
+        "properties": race.properties,
+        "default": true,
+    });
+    let mut child = Command::new(python)
+        .arg("crates/retryguard-model/tests/storm.py")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start Storm")?;
+    child
+        .stdin
+        .take()
+        .context("no pipe")?
+        .write_all(format!("{job}\n").as_bytes())?;
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("ANSWER "))
+        .context("Storm gave no answer")?;
+    let answer: Value = serde_json::from_str(line)?;
+    let seconds = answer["seconds"]
+        .as_f64()
+        .with_context(|| format!("{}: {answer}", race.title))?;
+    let memory = answer["peak"].as_f64().unwrap_or(0.0) / 1e6;
+    Ok((answer["states"].to_string(), seconds, memory))
+}

@@ -6,6 +6,7 @@
 mod block;
 mod client;
 mod fault;
+mod fleets;
 mod graph;
 mod policies;
 mod scaler;
@@ -27,6 +28,7 @@ use crate::{
 };
 
 use block::Block;
+pub use fleets::{Carried, Fleets, Plan};
 use graph::Names;
 pub use source::{Quoted, Source};
 

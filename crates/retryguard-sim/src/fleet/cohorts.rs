@@ -52,6 +52,23 @@ impl fmt::Display for Uncountable {
 
 impl std::error::Error for Uncountable {}
 
+/// Whether a fleet can be carried as counts.
+///
+/// # Errors
+/// [`Uncountable`] says why not.
+pub fn check(fleet: &Fleet) -> Result<(), Uncountable> {
+    let (step, period) = (nanos(fleet.step), nanos(fleet.behaviour.period));
+    let aligned = |nanos: u64| nanos.is_multiple_of(step);
+    if step == 0 || !aligned(period) || !aligned(nanos(fleet.duration)) {
+        return Err(Uncountable::Step("the period and the duration"));
+    }
+    let mut ends = fleet.failures.iter().flat_map(|bad| [bad.from, bad.until]);
+    if !ends.all(|at| at == Instant::NEVER || aligned(at.as_nanos())) {
+        return Err(Uncountable::Step("the beginning and the end of every bad time"));
+    }
+    Stages::new(fleet).map(|_| ())
+}
+
 /// Runs a fleet of any size.
 ///
 /// # Errors
@@ -95,21 +112,8 @@ struct Run<'f> {
 
 impl<'f> Run<'f> {
     fn new(fleet: &'f Fleet, seed: Seed) -> Result<Self, Uncountable> {
-        let step = nanos(fleet.step);
-        let period = nanos(fleet.behaviour.period);
-        let aligned = |nanos: u64| nanos.is_multiple_of(step);
-        if step == 0 || !aligned(period) || !aligned(nanos(fleet.duration)) {
-            return Err(Uncountable::Step("the period and the duration"));
-        }
-        let ends = |bad: &super::Failures| [bad.from, bad.until];
-        if !fleet
-            .failures
-            .iter()
-            .flat_map(ends)
-            .all(|at| at == Instant::NEVER || aligned(at.as_nanos()))
-        {
-            return Err(Uncountable::Step("the beginning and the end of every bad time"));
-        }
+        check(fleet)?;
+        let (step, period) = (nanos(fleet.step), nanos(fleet.behaviour.period));
         let regular = match fleet.behaviour.pace {
             Pace::Jittered { low, high } => Wait::new(
                 low.of(fleet.behaviour.period),

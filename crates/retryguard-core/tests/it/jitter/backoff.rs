@@ -5,6 +5,7 @@ use std::time::Duration;
 use retryguard_core::{
     Backoff, Ratio,
     backoff::{Growth, Jitter},
+    chance::Highest,
 };
 
 use super::statistics::{assert_uniform, mean_and_variance};
@@ -148,4 +149,20 @@ fn calls_that_fail_together_come_back_apart() {
         })
         .collect();
     assert_uniform(&moments, 0.0, 1e8);
+}
+
+/// A call hands each wait to the next: at the high end they triple.
+#[test]
+fn a_call_remembers_its_last_wait() {
+    let mut settings = plain();
+    settings.call.backoff = backoff(Jitter::Decorrelated);
+    let mut target = target(settings);
+    let mut call = call(1);
+    sent(call.start(&mut target, at(0), &mut Highest));
+    call.on_outcome(1, &failed(FAULT), &mut target, at(0), &mut Highest);
+    assert_eq!(call.next_timer(), Some(at(300)));
+    sent(call.on_timer(&mut target, at(300), &mut Highest));
+    call.on_outcome(2, &failed(FAULT), &mut target, at(300), &mut Highest);
+    assert_eq!(call.next_timer(), Some(at(300 + 900)));
+    call.abandon(&mut target);
 }

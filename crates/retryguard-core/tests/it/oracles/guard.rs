@@ -10,15 +10,19 @@ use retryguard_core::{
 
 fn samples() -> impl Strategy<Value = Vec<Sample>> {
     // Runs of alike samples, or nothing would ever last long enough.
-    let sample = (0u64..60, 0u64..=10, 0u64..=20, prop::option::of(0u64..500)).prop_map(
-        |(calls, bad, again, delay)| Sample {
+    let sample = (
+        prop_oneof![0u64..60, (0u64..6).prop_map(|tens| tens * 10)],
+        0u64..=10,
+        0u64..=20,
+        prop::option::of(0u64..500),
+    )
+        .prop_map(|(calls, bad, again, delay)| Sample {
             calls,
             rejected: calls * bad / 10,
             retries: calls * again / 10,
             retries_succeeded: 0,
             delay: delay.map(Duration::from_millis),
-        },
-    );
+        });
     prop::collection::vec((sample, 1usize..12), 1..30).prop_map(|runs| {
         runs.into_iter()
             .flat_map(|(sample, times)| vec![sample; times])
@@ -144,7 +148,7 @@ proptest! {
     /// nought. low ≥ I: on; else high ≥ I: off.
     #[test]
     fn algorithm_1_is_the_papers(
-        threshold in 0u32..=100,
+        threshold in prop_oneof![0u32..=100, (0u32..=10).prop_map(|tenths| tenths * 10)],
         interval in 1u32..6,
         samples in samples(),
     ) {

@@ -82,5 +82,28 @@ fn test() -> anyhow::Result<()> {
         "speed",
         "cargo",
         &["test", "--release", "--package=retryguard-bench"],
+    )?;
+    threads()
+}
+
+/// Tries the orders in which threads can meet in what the library shares. A build of its own, because under
+/// it the lock itself is another one.
+fn threads() -> anyhow::Result<()> {
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let target = format!("{target}/shuttle");
+    let flags = format!("{} --cfg shuttle", std::env::var("RUSTFLAGS").unwrap_or_default());
+    shell::step_with(
+        "threads",
+        "cargo",
+        &[
+            "test",
+            "--package=retryguard",
+            "--lib",
+            "--target-dir",
+            &target,
+            "--",
+            "threads::",
+        ],
+        &[("RUSTFLAGS", flags.trim().as_ref())],
     )
 }

@@ -26,7 +26,10 @@ pub mod remote;
 pub mod reqwest;
 pub mod server;
 mod shared;
+mod sync;
 pub mod telemetry;
+#[cfg(all(test, shuttle))]
+mod threads;
 #[cfg(feature = "tonic")]
 pub mod tonic;
 

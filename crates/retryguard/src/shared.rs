@@ -2,17 +2,18 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, OnceLock, PoisonError, atomic::Ordering},
     task::{Poll, Waker},
 };
 
 use retryguard_core::{Target, bulkhead::Ticket, target::Change};
 use retryguard_policy::Service;
 
-use crate::{clock::Clock, telemetry::Telemetry};
+use crate::{
+    clock::Clock,
+    sync::{AtomicU32, Mutex, MutexGuard},
+    telemetry::Telemetry,
+};
 
 /// One target: its policy, its machines and its telemetry.
 ///

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock, PoisonError},
     task::{Poll, Waker},
     time::Duration,
 };
@@ -17,6 +17,7 @@ use retryguard_policy::Service as ServicePolicy;
 
 use crate::{
     clock::{Clock, Random},
+    sync::{Mutex, MutexGuard},
     telemetry::{SERVED, SERVING, SHED},
 };
 

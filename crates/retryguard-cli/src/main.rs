@@ -4,6 +4,7 @@
 mod check;
 mod lint;
 mod predict;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ enum Command {
     Check(check::Check),
     Lint(lint::Arguments),
     Predict(predict::Arguments),
+    Simulate(simulate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -29,5 +31,6 @@ fn main() -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Lint(arguments) => lint::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
     }
 }

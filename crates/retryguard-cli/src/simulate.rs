@@ -1,0 +1,175 @@
+//! `retryguard simulate`: what a policy will do in a system, before it is deployed.
+
+mod csv;
+mod json;
+mod number;
+mod progress;
+mod table;
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, bail};
+use retryguard_policy::Policy;
+use retryguard_sim::{
+    comparison::{Plan, Summary, compare},
+    conduct::{Conduct, named},
+    scenario::Scenario,
+    streams::Seed,
+    world::World,
+};
+
+use progress::Progress;
+
+/// Simulate a scenario: the same machines that run in production, in a whole world.
+///
+/// A scenario file describes services, clients, faults and prices, and lists the policies to compare; see
+/// docs/scenarios.md. The same seed and files give the same result, to the byte.
+///
+/// Exits with 0, or with 2 when the scenario cannot be used.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The scenario file.
+    file: PathBuf,
+    /// Compare only these: names of the scenario's policies, known names, or paths of policy files.
+    #[arg(long = "policy", value_name = "P", num_args = 1..)]
+    policies: Vec<String>,
+    /// The seed of all chance.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How often each policy is run, for confidence intervals. The scenario may give another default.
+    #[arg(long, value_name = "N")]
+    replications: Option<u32>,
+    /// Write a report with pictures into this folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Print comma-separated values.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+/// A scenario with its results.
+pub(crate) struct Outcome {
+    pub(crate) scenario: Scenario,
+    pub(crate) seed: u64,
+    pub(crate) replications: u32,
+    pub(crate) policies: Vec<Summary>,
+    pub(crate) sweep: Vec<(String, Vec<Summary>)>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match try_run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => match error.downcast_ref::<io::Error>() {
+            // Whoever read our output has seen enough.
+            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            _ => {
+                eprintln!("retryguard simulate: {error:#}");
+                ExitCode::from(2)
+            }
+        },
+    }
+}
+
+fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
+    let outcome = simulate(arguments)?;
+    let text = if arguments.json {
+        format!("{:#}\n", json::of(&outcome))
+    } else if arguments.csv {
+        csv::of(&outcome)
+    } else {
+        table::of(&outcome)
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+fn simulate(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let mut scenario = read(&arguments.file)?;
+    if !arguments.policies.is_empty() {
+        scenario.policies = chosen(&arguments.policies, &scenario)?;
+    }
+    if arguments.replications == Some(0) {
+        bail!("--replications is 0; give at least 1");
+    }
+    let replications = arguments.replications.unwrap_or(scenario.replications);
+    let plan = Plan {
+        seed: Seed(arguments.seed),
+        replications,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let worlds = 1 + scenario.sweep.as_ref().map_or(0, |sweep| sweep.worlds.len());
+    let progress = Progress::new(worlds * scenario.policies.len() * replications as usize);
+    let compared = |world: &World| {
+        let summaries = compare(world, &scenario.policies, &scenario.fixed, &plan, &|_| {
+            progress.step()
+        });
+        summaries
+    };
+    let policies = compared(&scenario.world);
+    let sweep = match &scenario.sweep {
+        None => Vec::new(),
+        Some(sweep) => sweep
+            .worlds
+            .iter()
+            .map(|(label, world)| (label.clone(), compared(world)))
+            .collect(),
+    };
+    progress.finish();
+    Ok(Outcome {
+        scenario,
+        seed: arguments.seed,
+        replications,
+        policies,
+        sweep,
+    })
+}
+
+fn read(path: &Path) -> anyhow::Result<Scenario> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read {}; give the path of a scenario file", path.display()))?;
+    let name = path
+        .file_stem()
+        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let mut load = |policy: &str| fs::read_to_string(folder.join(policy)).map_err(|error| error.to_string());
+    Scenario::parse(&text, &name, &mut load)
+        .map_err(|mistakes| anyhow::anyhow!("{} has mistakes:\n{mistakes}", path.display()))
+}
+
+/// The policies that the command line names: the scenario's own first, then known names, then files.
+fn chosen(wanted: &[String], scenario: &Scenario) -> anyhow::Result<Vec<Conduct>> {
+    wanted
+        .iter()
+        .map(|name| {
+            if let Some(own) = scenario.policies.iter().chain(&scenario.fixed).find(|it| it.name == *name) {
+                return Ok(own.clone());
+            }
+            if let Some(known) = named(name) {
+                return Ok(known);
+            }
+            let path = Path::new(name);
+            if !path.exists() {
+                let own: Vec<&str> = scenario.policies.iter().map(|it| it.name.as_str()).collect();
+                bail!(
+                    "there is no policy {name}: the scenario has {}; `retryguard simulate --help` tells what else may be \
+                     given",
+                    own.join(", ")
+                );
+            }
+            let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+            let policy = Policy::parse(&text).map_err(|mistakes| anyhow::anyhow!("{name} has mistakes:\n{mistakes}"))?;
+            let stem = path.file_stem().map_or_else(|| name.clone(), |stem| stem.to_string_lossy().into_owned());
+            Ok(Conduct::of_policy(stem, policy))
+        })
+        .collect()
+}

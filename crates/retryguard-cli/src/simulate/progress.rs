@@ -1,0 +1,41 @@
+//! A bar on standard error, and only where somebody looks at it.
+
+use std::{
+    io::{IsTerminal, Write},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+pub(crate) struct Progress {
+    all: usize,
+    done: AtomicUsize,
+    seen: bool,
+}
+
+impl Progress {
+    pub(crate) fn new(all: usize) -> Self {
+        Self {
+            all,
+            done: AtomicUsize::new(0),
+            seen: std::io::stderr().is_terminal() && all > 1,
+        }
+    }
+
+    /// One more is done.
+    pub(crate) fn step(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.seen {
+            const WIDTH: usize = 40;
+            let full = WIDTH * done / self.all.max(1);
+            let bar = format!("{}{}", "█".repeat(full), "░".repeat(WIDTH - full.min(WIDTH)));
+            // A bar that cannot be drawn is no reason to stop.
+            let _ = write!(std::io::stderr().lock(), "\r{bar} {done}/{} runs", self.all);
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        if self.seen {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
+        }
+    }
+}

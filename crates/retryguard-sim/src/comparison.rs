@@ -1,0 +1,180 @@
+//! Policies side by side: replications of each, on all cores, under the same luck.
+
+mod column;
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use crate::{
+    conduct::Conduct,
+    engine::{self, Run},
+    statistics::{Estimate, Tally},
+    streams::Seed,
+    world::World,
+};
+
+pub use column::{COLUMNS, Column, Kind, column};
+
+/// What a policy came to, over all replications.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// The policy's name.
+    pub name: String,
+    /// The digest of a policy of ours.
+    pub digest: String,
+    /// The columns, in the order of [`COLUMNS`]; `None` where a column says nothing of this world.
+    pub columns: Vec<Option<Estimate>>,
+    /// The services.
+    pub services: Vec<ServiceSummary>,
+    /// The first replication, for the time lines.
+    pub first: Run,
+}
+
+/// What a service saw, over all replications.
+#[derive(Debug, Clone)]
+pub struct ServiceSummary {
+    /// Its name.
+    pub name: String,
+    /// Requests that reached it.
+    pub attempts: Estimate,
+    /// Requests that reached it for each that would have without any retry.
+    pub amplification: Estimate,
+    /// The share that it turned away.
+    pub turned_away: Estimate,
+    /// Its largest size.
+    pub largest: Estimate,
+    /// Its last size.
+    pub last: Estimate,
+    /// How often its autoscaler changed it.
+    pub resizes: Estimate,
+    /// What it cost.
+    pub bill: Estimate,
+}
+
+impl Summary {
+    /// The estimate of a column, by its key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Estimate> {
+        let index = COLUMNS.iter().position(|column| column.key == key)?;
+        self.columns[index]
+    }
+
+    /// The mean of a column, by its key; not a number where the column says nothing.
+    #[must_use]
+    pub fn mean(&self, key: &str) -> f64 {
+        self.get(key).map_or(f64::NAN, |estimate| estimate.mean)
+    }
+}
+
+/// How to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// The seed.
+    pub seed: Seed,
+    /// Replications of each policy.
+    pub replications: u32,
+    /// Threads that run them; the result does not depend on their number.
+    pub threads: usize,
+}
+
+/// Runs every policy in the world. `done` hears how many runs have ended.
+#[must_use]
+pub fn compare(
+    world: &World,
+    conducts: &[Conduct],
+    fixed: &[Conduct],
+    plan: &Plan,
+    done: &(dyn Fn(usize) + Sync),
+) -> Vec<Summary> {
+    let replications = plan.replications.max(1) as usize;
+    let all = conducts.len() * replications;
+    let next = AtomicUsize::new(0);
+    let ended = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<Run>>> = Mutex::new((0..all).map(|_| None).collect());
+    let work = || loop {
+        // One replication of every policy before the next, so that a long list keeps all cores busy.
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        if index >= all {
+            return;
+        }
+        let (replication, policy) = (index / conducts.len(), index % conducts.len());
+        let seed = plan.seed.replication(replication as u64);
+        let mut run = engine::run(world, &conducts[policy], fixed, seed);
+        if replication > 0 {
+            run.lines = engine::TimeLine::default();
+        }
+        results.lock().expect("no run panics while it holds the lock")[policy * replications + replication] =
+            Some(run);
+        done(ended.fetch_add(1, Ordering::Relaxed) + 1);
+    };
+    std::thread::scope(|scope| {
+        let threads = plan.threads.clamp(1, all.max(1));
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        work();
+        for other in others {
+            if let Err(panic) = other.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+    let results = results
+        .into_inner()
+        .expect("no run panics while it holds the lock");
+    let mut runs = results.into_iter().map(|run| run.expect("every run has ended"));
+    conducts
+        .iter()
+        .map(|conduct| summary(conduct, world, runs.by_ref().take(replications).collect()))
+        .collect()
+}
+
+fn summary(conduct: &Conduct, world: &World, runs: Vec<Run>) -> Summary {
+    let columns = COLUMNS
+        .iter()
+        .map(|column| {
+            let values: Option<Vec<f64>> = runs.iter().map(|run| (column.of)(run)).collect();
+            values.map(|values| values.into_iter().collect::<Tally>().estimate())
+        })
+        .collect();
+    let services = (0..world.services.len())
+        .map(|index| service(&runs, index))
+        .collect();
+    Summary {
+        name: conduct.name.clone(),
+        digest: conduct.digest().to_owned(),
+        columns,
+        services,
+        first: runs
+            .into_iter()
+            .next()
+            .expect("there is at least one replication"),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a run")]
+fn service(runs: &[Run], index: usize) -> ServiceSummary {
+    let over = |value: &dyn Fn(&engine::ServiceRun) -> f64| {
+        runs.iter()
+            .map(|run| value(&run.services[index]))
+            .collect::<Tally>()
+            .estimate()
+    };
+    let share = |part: u64, whole: u64| {
+        if whole == 0 {
+            0.0
+        } else {
+            part as f64 / whole as f64
+        }
+    };
+    ServiceSummary {
+        name: runs[0].services[index].name.clone(),
+        attempts: over(&|it| it.attempts as f64),
+        amplification: over(&|it| share(it.attempts, it.originals)),
+        turned_away: over(&|it| share(it.rejections, it.attempts)),
+        largest: over(&|it| it.largest),
+        last: over(&|it| it.last),
+        resizes: over(&|it| f64::from(it.resizes)),
+        bill: over(&|it| it.bill),
+    }
+}

@@ -197,14 +197,20 @@ impl Breaker {
         }
     }
 
+    /// Lets an attempt pass if the breaker is closed, which takes no time to be looked at.
+    #[inline]
+    pub(crate) fn pass_closed(&self) -> Option<Pass> {
+        (self.state == State::Closed).then_some(Pass {
+            phase: self.phase,
+            probe: false,
+        })
+    }
+
     /// Lets an attempt pass or refuses it.
     #[inline]
     pub fn admit(&mut self, now: Instant) -> Result<Pass, Refusal> {
-        if self.state == State::Closed {
-            return Ok(Pass {
-                phase: self.phase,
-                probe: false,
-            });
+        if let Some(pass) = self.pass_closed() {
+            return Ok(pass);
         }
         self.would_admit(now)?;
         if self.state == State::Open {
@@ -244,19 +250,27 @@ impl Breaker {
 
     #[inline]
     fn on_end_closed(&mut self, healthy: bool, now: Instant) {
+        if !healthy {
+            return self.on_failure_closed(now);
+        }
+        match self.settings.trip {
+            Trip::Consecutive(_) => self.consecutive = 0,
+            Trip::Count { .. } => {}
+            Trip::Rate { .. } => {
+                self.window.advance(now);
+                self.window.add(ENDED);
+            }
+        }
+    }
+
+    #[cold]
+    fn on_failure_closed(&mut self, now: Instant) {
         let trips = match self.settings.trip {
             Trip::Consecutive(limit) => {
-                self.consecutive = if healthy {
-                    0
-                } else {
-                    self.consecutive.saturating_add(1)
-                };
+                self.consecutive = self.consecutive.saturating_add(1);
                 self.consecutive >= limit
             }
             Trip::Count { failures, .. } => {
-                if healthy {
-                    return;
-                }
                 self.window.advance(now);
                 self.window.add(FAILED);
                 self.window.sum(FAILED) >= u64::from(failures)
@@ -266,9 +280,6 @@ impl Breaker {
             } => {
                 self.window.advance(now);
                 self.window.add(ENDED);
-                if healthy {
-                    return;
-                }
                 self.window.add(FAILED);
                 let (ended, failed) = (self.window.sum(ENDED), self.window.sum(FAILED));
                 ended >= u64::from(minimum_calls)
@@ -276,7 +287,7 @@ impl Breaker {
                         >= u128::from(ratio.parts()) * u128::from(ended)
             }
         };
-        if trips && !healthy {
+        if trips {
             self.open(now);
         }
     }

@@ -113,6 +113,13 @@ impl Bulkhead {
         }
     }
 
+    /// Whether the limit follows the latency.
+    #[inline]
+    #[must_use]
+    pub const fn is_adaptive(&self) -> bool {
+        matches!(self.settings.limit, Limit::Gradient { .. })
+    }
+
     /// How many places are taken.
     #[must_use]
     pub const fn in_flight(&self) -> u32 {

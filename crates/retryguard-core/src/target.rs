@@ -476,19 +476,10 @@ impl Target {
     ) -> Result<Permit, Refusal> {
         let pass = match &mut self.breaker {
             None => None,
-            Some(breaker) => {
-                let from = breaker.state();
-                let answer = breaker.admit(now);
-                self.note_breaker(from);
-                match answer {
-                    Ok(pass) => Some(pass),
-                    Err(refusal) => {
-                        self.bulkhead.release();
-                        self.forget(criticality, counted);
-                        return Err(refusal);
-                    }
-                }
-            }
+            Some(breaker) => match breaker.pass_closed() {
+                Some(pass) => Some(pass),
+                None => self.take_probe(criticality, counted, now)?,
+            },
         };
         match kind {
             AttemptKind::First => {
@@ -508,6 +499,27 @@ impl Target {
             counted,
             given_back: false,
         })
+    }
+
+    #[cold]
+    fn take_probe(
+        &mut self,
+        criticality: Criticality,
+        counted: Option<Counted>,
+        now: Instant,
+    ) -> Result<Option<Pass>, Refusal> {
+        let from = self.breaker_state();
+        let answer = self
+            .breaker
+            .as_mut()
+            .map(|breaker| breaker.admit(now))
+            .transpose();
+        self.note_breaker(from);
+        if answer.is_err() {
+            self.bulkhead.release();
+            self.forget(criticality, counted);
+        }
+        answer
     }
 
     fn forget(&mut self, criticality: Criticality, counted: Option<Counted>) {
@@ -572,7 +584,9 @@ impl Target {
         let rejected = failure.is_some_and(|failure| failure.rejection);
         let started = permit.started;
         self.bulkhead.release();
-        self.bulkhead.on_latency(now.since(started), rejected, now);
+        if self.bulkhead.is_adaptive() {
+            self.bulkhead.on_latency(now.since(started), rejected, now);
+        }
         if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
             let from = breaker.state();
             breaker.on_end(pass, failure.is_none_or(|failure| !failure.unhealthy), now);

@@ -629,14 +629,20 @@ impl Call {
         self.drop_running(target);
         target.on_call_end(false, self.tokens);
         self.state = State::Over;
-        let retry_after = target.retry_after(refusal, self.criticality, now, chance);
+        let told = self
+            .last_failure
+            .and_then(|(_, failure)| failure.hints.retry_after);
+        let retry_after = match told {
+            Some(wait) => Some(target.gate().jittered(wait, chance)),
+            None => target.retry_after(refusal, self.criticality, now, chance),
+        };
         Step::Done(match self.last_failure {
             None => Verdict::Refused { refusal, retry_after },
             Some((number, failure)) => Verdict::Failure {
                 number,
                 failure,
                 refusal,
-                retry_after: failure.hints.retry_after.or(retry_after),
+                retry_after,
             },
         })
     }

@@ -136,9 +136,10 @@ impl Gate {
         opens.after(chance.up_to(self.settings.spread.of(now.until(opens))))
     }
 
-    /// A wait with this gate's spread laid over it, to be handed to a caller: all callers that were refused
-    /// together must not come back together.
+    /// A wait as it is handed to a caller: no longer than is believed, and spread, because all callers that
+    /// were refused together must not come back together.
     pub fn jittered(&self, wait: Duration, chance: &mut impl Chance) -> Duration {
+        let wait = wait.min(self.settings.at_most);
         wait + chance.up_to(self.settings.spread.of(wait))
     }
 }

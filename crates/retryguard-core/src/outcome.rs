@@ -55,7 +55,10 @@ impl Failure {
             retryable: kind.retryable(),
             rejection: kind.rejection(),
             unhealthy: kind.unhealthy(),
-            hints: Hints::NONE,
+            hints: Hints {
+                never_sent: matches!(kind, FailureKind::Unreachable),
+                ..Hints::NONE
+            },
         }
     }
 

@@ -1,6 +1,7 @@
 //! The `retryguard` command: thin. Each subcommand is a module of its own that parses its arguments, calls
 //! a library crate and prints. Standard output is data, standard error is talk.
 
+mod chart;
 mod check;
 mod lint;
 mod predict;

@@ -1,0 +1,178 @@
+//! Lines over a common axis as SVG, in one panel or in two side by side.
+//!
+//! Colours are chosen to be read on light and dark grounds alike; the text takes the reader's own colour scheme.
+
+use std::fmt::Write as _;
+
+/// A picture.
+pub(crate) struct Figure<'t> {
+    /// What stands above it.
+    pub(crate) title: &'t str,
+    /// One or two panels, each with the same lines in the same order.
+    pub(crate) panels: Vec<Panel<'t>>,
+    /// The names of the lines.
+    pub(crate) names: Vec<String>,
+}
+
+/// A pair of axes. The vertical one begins at zero.
+pub(crate) struct Panel<'t> {
+    /// What the vertical axis measures.
+    pub(crate) label: &'t str,
+    /// What the horizontal axis measures.
+    pub(crate) x_label: &'t str,
+    /// Both ends of the horizontal axis.
+    pub(crate) x_range: (f64, f64),
+    /// Where the horizontal axis is marked, and with what.
+    pub(crate) x_ticks: Vec<(f64, String)>,
+    /// The lines, each in one piece or in several.
+    pub(crate) lines: Vec<Vec<Piece>>,
+}
+
+/// Points that are joined.
+pub(crate) type Piece = Vec<(f64, f64)>;
+
+const WIDTH: f64 = 860.0;
+const HEIGHT: f64 = 260.0;
+const TOP: f64 = 62.0;
+const LEFT: f64 = 70.0;
+/// Mid-tones that keep a contrast of three to one on white and on near-black.
+const COLOURS: [&str; 8] = [
+    "#d1495b", "#2a7fd4", "#2a9d5c", "#b8860b", "#9b5de5", "#e07a1f", "#0f8b8d", "#8d6e63",
+];
+const DASHES: [&str; 4] = ["none", "7 4", "2 3", "9 3 2 3"];
+
+impl Figure<'_> {
+    /// The picture as the text of an SVG file.
+    pub(crate) fn svg(&self) -> String {
+        let rows = self.names.len().div_ceil(4);
+        let legend = TOP + HEIGHT + 58.0;
+        let height = legend + 22.0 * rows as f64 + 8.0;
+        let title = escaped(self.title);
+        let mut out = String::new();
+        let _ = writeln!(
+            out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+             role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\n\
+             <title>{title}</title>\n\
+             <style>\n\
+             svg {{ background: #ffffff; }} text {{ fill: #24292f; }} .axis {{ stroke: #57606a; }} .grid {{ stroke: #d8dee4; }}\n\
+             @media (prefers-color-scheme: dark) {{ svg {{ background: #0d1117; }} text {{ fill: #e6edf3; }} .axis {{ stroke: #8b949e; }} \
+             .grid {{ stroke: #30363d; }} }}\n\
+             </style>\n\
+             <text x=\"{}\" y=\"22\" font-size=\"15\" font-weight=\"600\" text-anchor=\"middle\">{title}</text>",
+            WIDTH / 2.0
+        );
+        let (lefts, width): (&[f64], f64) = match self.panels.len() {
+            0 | 1 => (&[LEFT], 750.0),
+            _ => (&[LEFT, 490.0], 330.0),
+        };
+        for (panel, left) in self.panels.iter().zip(lefts) {
+            panel.draw(&mut out, *left, width);
+        }
+        for (place, name) in self.names.iter().enumerate() {
+            let x = LEFT + 195.0 * (place % 4) as f64;
+            let y = legend + 22.0 * (place / 4) as f64;
+            let _ = writeln!(
+                out,
+                "<line x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\" {}/>\n<text x=\"{}\" y=\"{}\">{}</text>",
+                x + 34.0,
+                stroke(place),
+                x + 42.0,
+                y + 4.0,
+                escaped(name)
+            );
+        }
+        out.push_str("</svg>\n");
+        out
+    }
+}
+
+impl Panel<'_> {
+    fn draw(&self, out: &mut String, left: f64, width: f64) {
+        let all = self.lines.iter().flatten().flatten();
+        let highest = all.map(|(_, y)| *y).fold(0.0, f64::max);
+        let step = nice_step(highest / 5.0);
+        let steps = (highest / step).ceil().max(1.0);
+        let (from, to) = self.x_range;
+        let x = |value: f64| left + (value - from) / (to - from) * width;
+        let y = |value: f64| TOP + HEIGHT - value / (steps * step) * HEIGHT;
+        let _ = writeln!(
+            out,
+            "<text x=\"{}\" y=\"48\" text-anchor=\"middle\" font-weight=\"600\">{}</text>",
+            left + width / 2.0,
+            escaped(self.label)
+        );
+        let mut number = 0.0;
+        while number <= steps {
+            let tick = number * step;
+            let _ = writeln!(
+                out,
+                "<line class=\"grid\" x1=\"{left}\" y1=\"{0:.1}\" x2=\"{1}\" y2=\"{0:.1}\"/>\
+                 <text x=\"{2}\" y=\"{3:.1}\" text-anchor=\"end\">{4}</text>",
+                y(tick),
+                left + width,
+                left - 8.0,
+                y(tick) + 4.0,
+                short(tick)
+            );
+            number += 1.0;
+        }
+        for (tick, text) in &self.x_ticks {
+            let _ = writeln!(
+                out,
+                "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                x(*tick),
+                TOP + HEIGHT + 18.0,
+                escaped(text)
+            );
+        }
+        let _ = writeln!(
+            out,
+            "<line class=\"axis\" x1=\"{left}\" y1=\"{0}\" x2=\"{1}\" y2=\"{0}\"/>\
+             <text x=\"{2}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>",
+            TOP + HEIGHT,
+            left + width,
+            left + width / 2.0,
+            TOP + HEIGHT + 36.0,
+            escaped(self.x_label)
+        );
+        for (place, line) in self.lines.iter().enumerate() {
+            for piece in line {
+                let path: Vec<String> = piece
+                    .iter()
+                    .map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value)))
+                    .collect();
+                let _ = writeln!(out, "<polyline points=\"{}\" {}/>", path.join(" "), stroke(place));
+            }
+        }
+    }
+}
+
+fn stroke(place: usize) -> String {
+    format!(
+        "stroke=\"{}\" stroke-width=\"2.2\" stroke-dasharray=\"{}\" fill=\"none\"",
+        COLOURS[place % COLOURS.len()],
+        DASHES[place % DASHES.len()]
+    )
+}
+
+/// A mark without the noise of its last digits.
+fn short(tick: f64) -> f64 {
+    (tick * 1e9).round() / 1e9
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+/// 1, 2 or 5 times a power of ten, not below `least`.
+fn nice_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.max(1e-9).log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .iter()
+        .map(|factor| factor * power)
+        .find(|step| *step >= least)
+        .unwrap_or(10.0 * power)
+}

@@ -6,7 +6,6 @@ use retryguard_core::{
     Call, Deadline, FailureKind, Outcome, Refusal,
     call::{Facts, Step, Verdict},
     chance::{Highest, Lowest},
-    outcome::Hints,
     target::Settings,
 };
 

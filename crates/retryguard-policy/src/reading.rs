@@ -20,8 +20,14 @@ pub fn span(text: &str) -> Option<Duration> {
     duration(text)
 }
 
-/// A policy written as one block of a service's keys inside another file.
+/// A policy written inside another file: as one block of a service's keys, or as a whole policy with its
+/// `defaults` and `services`.
 pub fn policy_block(node: &Node, key: &str, mistakes: &mut Mistakes) -> Policy {
+    let whole = |entry: &Entry| matches!(entry.key.as_str(), "defaults" | "services");
+    if matches!(&node.body, Body::Map(entries) if entries.iter().any(whole)) {
+        let document = Document::read(node, key, &(), mistakes).unwrap_or_default();
+        return compile::policy(&document, mistakes);
+    }
     let defaults = Service::read(node, key, &(), mistakes).map(|value| At { value, at: node.at });
     let document = Document {
         defaults,
@@ -33,6 +39,17 @@ pub fn policy_block(node: &Node, key: &str, mistakes: &mut Mistakes) -> Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_policy_inside_another_file_keeps_its_services() {
+        let mut mistakes = Mistakes::default();
+        let text = "defaults: {maxRetries: 1}\nservices: {a: {maxRetries: 0}}";
+        let root = read(text, &mut mistakes).unwrap();
+        let policy = policy_block(&root, "policy", &mut mistakes);
+        assert_eq!(policy.service("a").target.call.retries, 0);
+        assert_eq!(policy.service("b").target.call.retries, 1);
+        mistakes.or(()).unwrap();
+    }
 
     #[test]
     fn a_block_inside_another_file_is_a_policy_with_its_own_lines() {

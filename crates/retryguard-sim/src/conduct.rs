@@ -86,6 +86,15 @@ impl Conduct {
         }
     }
 
+    /// Whether it gives requests to `service` an idempotency key.
+    #[must_use]
+    pub fn adds_keys(&self, service: &str) -> bool {
+        match &self.rules {
+            Rules::Same(_) => false,
+            Rules::File(policy) => policy.service(service).idempotency.add_keys,
+        }
+    }
+
     /// A name for what the policy says, for results; empty for a foreign one, whose name says it all.
     #[must_use]
     pub fn digest(&self) -> &str {

@@ -205,7 +205,8 @@ impl<'a> Engine<'a> {
             .map(|(index, service)| {
                 let towards = world.edges.iter().position(|edge| edge.to == index);
                 let rule = towards.and_then(|edge| conducts[edge].shed(&service.name));
-                Floor::new(service, rule)
+                let keys = towards.is_some_and(|edge| conducts[edge].adds_keys(&service.name));
+                Floor::new(service, rule, keys)
             })
             .collect();
         Self {

@@ -45,7 +45,7 @@ impl Engine<'_> {
             });
         }
         let to = self.world.edges[origin.edge].to;
-        let keyed = self.world.services[to].effects == Effects::Keyed;
+        let keyed = self.floors[to].effects == Effects::Keyed;
         let idempotent = origin.idempotent || line.retries_everything || keyed;
         let facts = Facts {
             deadline: Deadline::at(origin.deadline),

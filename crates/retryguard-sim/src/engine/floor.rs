@@ -10,7 +10,7 @@ use retryguard_core::{Instant, Ratio, shed, shed::Shed};
 use super::nanos;
 use crate::{
     kernel::Handle,
-    world::{Service, Shedding, Station},
+    world::{Effects, Service, Shedding, Station},
 };
 
 pub(super) use instances::Given;
@@ -35,6 +35,8 @@ pub(super) struct Floor {
     pub(super) counts: Counts,
     pub(super) bill: Bill,
     pub(super) seen: std::collections::HashMap<u64, ()>,
+    /// What doing a request twice does, under the policy in force.
+    pub(super) effects: Effects,
     held: Vec<Handle>,
 }
 
@@ -100,7 +102,7 @@ pub(super) struct Bill {
 }
 
 impl Floor {
-    pub(super) fn new(service: &Service, policy_rule: Option<shed::Settings>) -> Self {
+    pub(super) fn new(service: &Service, policy_rule: Option<shed::Settings>, policy_keys: bool) -> Self {
         let station = match &service.station {
             Station::Workers {
                 replicas,
@@ -146,6 +148,11 @@ impl Floor {
                 size_seconds: 0.0,
             },
             seen: std::collections::HashMap::new(),
+            effects: match (service.effects, policy_keys) {
+                (Effects::ByPolicy, true) => Effects::Keyed,
+                (Effects::ByPolicy, false) => Effects::Counted,
+                (effects, _) => effects,
+            },
             held: Vec::new(),
         }
     }

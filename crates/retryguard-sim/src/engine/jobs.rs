@@ -378,9 +378,9 @@ impl Engine<'_> {
         let index = job.service as usize;
         job.result = Some(result);
         let (key, counted, ran) = (job.key, job.counted, self.now.since(job.began));
-        if result.is_ok() && self.world.services[index].effects != Effects::None {
+        if result.is_ok() && self.floors[index].effects != Effects::None {
             let again = self.floors[index].seen.insert(key, ()).is_some();
-            let doubled = again && self.world.services[index].effects == Effects::Counted;
+            let doubled = again && self.floors[index].effects == Effects::Counted;
             self.record.on_effect(index, doubled, counted);
         }
         if counted {

@@ -84,6 +84,7 @@ const EFFECTS: &[(&str, Effects)] = &[
     ("none", Effects::None),
     ("counted", Effects::Counted),
     ("keyed", Effects::Keyed),
+    ("policy", Effects::ByPolicy),
 ];
 
 /// `replicas` and `workers`, or `capacity`, or `instances`.

@@ -111,6 +111,8 @@ pub enum Effects {
     Counted,
     /// Idempotency keys are honoured: the second time gives the answer of the first.
     Keyed,
+    /// As `Keyed` where the policy on the way to it adds keys, and as `Counted` otherwise.
+    ByPolicy,
 }
 
 /// Something that a service calls to serve a request.

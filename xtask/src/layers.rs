@@ -40,6 +40,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "retryguard-bench",
         &["retryguard", "retryguard-core", "retryguard-policy"],
     ),
+    (
+        "retryguard-examples",
+        &["retryguard", "retryguard-core", "retryguard-policy"],
+    ),
     ("xtask", &[]),
 ];
 

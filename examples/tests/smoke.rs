@@ -1,0 +1,95 @@
+//! Every example runs, ends by itself and prints what it promises.
+
+use std::{path::PathBuf, process::Stdio, time::Duration};
+
+use tokio::process::Command;
+
+/// Far longer than any of them takes.
+const AT_MOST: Duration = Duration::from_secs(60);
+
+/// `cargo test` builds the examples of a package before it runs its tests, in a folder beside theirs.
+fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test is a file");
+    let profile = test.ancestors().nth(2).expect("<profile>/deps/<test>");
+    let program = profile.join("examples").join(name);
+    assert!(
+        program.exists(),
+        "{} is not built: run `cargo test -p retryguard-examples` without `--test`",
+        program.display()
+    );
+    program
+}
+
+async fn output(name: &str) -> String {
+    let run = Command::new(program(name))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(AT_MOST, run)
+        .await
+        .unwrap_or_else(|_| panic!("{name} does not end"))
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{name}: {}\n{text}", output.status);
+    text
+}
+
+/// Runs an example and looks for what it must print.
+async fn check(name: &str, promised: &[&str]) {
+    let text = output(name).await;
+    for part in promised {
+        assert!(text.contains(part), "{name} does not print {part:?}:\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn reqwest_client() {
+    let promised = [
+        "200 OK after 2 attempts",
+        "not-retryable",
+        "not-idempotent",
+        "not sent: breaker-open",
+    ];
+    check("reqwest_client", &promised).await;
+}
+
+#[tokio::test]
+async fn axum_server() {
+    let promised = [
+        "critical     1             4     0",
+        "retryguard-do-not-retry: overloaded",
+        "overloaded: too many requests",
+    ];
+    check("axum_server", &promised).await;
+}
+
+#[tokio::test]
+async fn tonic_pair() {
+    check("tonic_pair", &["request 3:", "the client got status 1"]).await;
+}
+
+#[tokio::test]
+async fn periodic_client() {
+    check("periodic_client", &["update check: 204", "they are off"]).await;
+}
+
+#[tokio::test]
+async fn prometheus() {
+    let promised = [
+        "retryguard_calls_total{target=\"prices\",result=\"success\"}",
+        "retryguard_breaker_state{target=\"prices\"} 1",
+        "retryguard_served_total{service=\"prices\",attempt=\"first\"}",
+    ];
+    check("prometheus", &promised).await;
+}
+
+#[tokio::test]
+async fn opentelemetry() {
+    let promised = [
+        "retryguard_attempts_total",
+        "retryguard_breaker_changes_total",
+        "Name         : stock",
+    ];
+    check("opentelemetry", &promised).await;
+}

@@ -62,7 +62,8 @@ fn test() -> anyhow::Result<()> {
             "warnings",
         ],
     )?;
-    shell::step(
+    let storm = storm::python()?;
+    shell::step_with(
         "tests",
         "cargo",
         &[
@@ -72,6 +73,7 @@ fn test() -> anyhow::Result<()> {
             "--all-features",
             "--no-fail-fast",
         ],
+        &[(storm::VARIABLE, storm.as_os_str())],
     )?;
     if std::env::var_os("CI").is_some() {
         bench::install_valgrind()?;

@@ -292,6 +292,11 @@ impl Session<'_> {
         let outcome = match formula {
             Formula::Query(query) => {
                 let values = self.values(built, query)?;
+                if values.iter().any(|value| value.is_nan()) {
+                    return Err(Error::Property {
+                        reason: "the rates of this chain are too far apart for doubles".to_owned(),
+                    });
+                }
                 let initial: Vec<f64> = chain.initial.iter().map(|s| values[*s as usize]).collect();
                 outcome(query, &initial)
             }

@@ -70,7 +70,7 @@ pub(super) fn find(program: &Program, joint: &Joint) -> Option<Level> {
 fn of(program: &Program, joint: &Joint, variable: usize) -> Option<Level> {
     let declared = &program.variables[variable];
     let distance = declared.high.abs_diff(declared.init);
-    if declared.boolean || distance < 3 || distance >= MAX_LEVELS {
+    if declared.boolean || !(3..MAX_LEVELS).contains(&distance) {
         return None;
     }
     let commands = touching(joint, variable);

@@ -153,6 +153,9 @@ impl JointCommand {
     }
 }
 
+/// Variables and their new values.
+pub(super) type Assignments = Vec<(usize, Expr)>;
+
 /// What is left of the program when one variable has a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Signature {
@@ -163,7 +166,8 @@ pub(super) struct Signature {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Residue {
     guard: Vec<Expr>,
-    alternatives: Vec<(Vec<Expr>, Vec<(usize, Expr)>, Target)>,
+    /// Rates, what becomes of the other variables, and of this one.
+    alternatives: Vec<(Vec<Expr>, Assignments, Target)>,
     rewards: Vec<Expr>,
 }
 

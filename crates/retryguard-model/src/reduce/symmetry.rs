@@ -4,7 +4,7 @@
 //! the one with the two exchanged have the same future. Sorting the copies by their values keeps one state of each orbit:
 //! ten clients of five states each become the multisets of five kinds, a thousand instead of ten million.
 
-use super::signature::{Joint, JointCommand};
+use super::signature::{Assignments, Joint, JointCommand};
 use crate::expr::{Arithmetic, Compare, Expr};
 use crate::program::Program;
 
@@ -103,7 +103,7 @@ fn module_variables(program: &Program) -> Vec<Vec<usize>> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Canonical {
     guard: Vec<Expr>,
-    alternatives: Vec<(Vec<Expr>, Vec<(usize, Expr)>)>,
+    alternatives: Vec<(Vec<Expr>, Assignments)>,
     rewards: Vec<Expr>,
 }
 

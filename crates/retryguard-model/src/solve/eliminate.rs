@@ -10,6 +10,9 @@ use std::collections::BinaryHeap;
 use super::lane::Lane;
 use crate::chain::index;
 
+/// The most states that are eliminated as a dense matrix.
+const DENSE: usize = 2_500;
+
 /// The record of an elimination: enough to solve for any right-hand side.
 pub(super) struct Factor {
     order: Vec<u32>,
@@ -144,6 +147,11 @@ impl Elimination {
                 queue.push(Reverse((now, state)));
                 continue;
             }
+            let left = count - factor.order.len();
+            if left <= DENSE && now * 9 >= left * left {
+                self.finish_dense(&gone, &mut factor);
+                return Some(factor);
+            }
             gone[k] = true;
             self.take_out(k, &mut factor);
             for (to, _) in &self.rows[k] {
@@ -155,6 +163,49 @@ impl Elimination {
             }
         }
         Some(factor)
+    }
+
+    /// Takes out all that is left, as one dense matrix: once rows are a third full, looking entries up costs more than zeros do.
+    fn finish_dense(&mut self, gone: &[bool], factor: &mut Factor) {
+        let left: Vec<usize> = (0..gone.len()).filter(|s| !gone[*s]).collect();
+        let size = left.len();
+        for (place, s) in left.iter().enumerate() {
+            self.seat[*s] = index(place);
+        }
+        let mut matrix = vec![0.0f64; size * size];
+        for (i, s) in left.iter().enumerate() {
+            for (to, rate) in &self.rows[*s] {
+                matrix[i * size + self.seat[*to as usize] as usize] = *rate;
+            }
+        }
+        let mut exit: Vec<f64> = left.iter().map(|s| self.exit[*s]).collect();
+        for k in 0..size {
+            let (above, below) = matrix.split_at_mut((k + 1) * size);
+            let row = &above[k * size + k + 1..];
+            let scale = 1.0 / (row.iter().sum::<f64>() + exit[k]);
+            factor.order.push(index(left[k]));
+            factor.scale.push(scale);
+            for (j, rate) in row.iter().enumerate() {
+                if *rate != 0.0 {
+                    factor.upper.push(index(left[k + 1 + j]), rate * scale);
+                }
+            }
+            factor.upper.close();
+            for (i, line) in below.chunks_exact_mut(size).enumerate() {
+                let share = line[k] * scale;
+                if share == 0.0 {
+                    continue;
+                }
+                factor.lower.push(index(left[k + 1 + i]), share);
+                for (to, rate) in line[k + 1..].iter_mut().zip(row) {
+                    *to += share * rate;
+                }
+                // What returns to the state itself is no transition.
+                line[k + 1 + i] = 0.0;
+                exit[k + 1 + i] += share * exit[k];
+            }
+            factor.lower.close();
+        }
     }
 
     fn cost(&self, state: usize) -> usize {

@@ -8,7 +8,7 @@ use crate::chain::{Chain, index};
 use crate::error::Error;
 
 /// Components up to this size are always eliminated, whatever it costs.
-const SMALL: usize = 300;
+const SMALL: usize = 3_000;
 /// Entries that the elimination of a component may make for each of its states.
 const FILL_PER_STATE: usize = 60;
 

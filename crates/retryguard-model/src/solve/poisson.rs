@@ -82,7 +82,7 @@ mod tests {
     fn weights_are_those_of_the_definition() {
         for mean in [0.3, 1.0, 7.5, 40.0] {
             let poisson = Poisson::new(mean, 1e-14);
-            let mut exact = (-mean as f64).exp();
+            let mut exact = f64::exp(-mean);
             for count in 0..60u64 {
                 assert!((poisson.weight(count) - exact).abs() < 1e-13, "{mean} {count}");
                 exact *= mean / (count + 1) as f64;

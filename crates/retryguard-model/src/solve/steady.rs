@@ -1,13 +1,17 @@
 //! The long run: a chain settles in one of the components that nothing leaves, and there in its stationary distribution.
 
 use super::eliminate::Factor;
+use super::iterate::Settling;
 use super::linear::{System, within};
 use super::scc::components;
 use crate::chain::{Chain, index};
 use crate::error::Error;
 
+/// Steps of the jump chain that are taken to find a likely state.
+const LOOKS: usize = 100;
+
 /// Entries that the elimination of a small component may make.
-const FILL: usize = 2_000_000;
+const FILL: usize = 500_000;
 
 /// The long-run probability of `inner`, from every state.
 pub(crate) fn steady_probability(chain: &Chain, inner: &[bool]) -> Result<Vec<f64>, Error> {
@@ -59,12 +63,14 @@ fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
 /// One state is taken as home. The expected time in each other state between two visits home solves a system without
 /// subtractions, and the distribution is proportional to it.
 fn stationary(chain: &Chain, component: &[u32]) -> Result<Vec<f64>, Error> {
-    let Some((home, rest)) = component.split_first() else {
-        return Ok(Vec::new());
-    };
-    if rest.is_empty() {
+    if component.len() == 1 {
         return Ok(vec![1.0]);
     }
+    let (home, rest) = component.split_at(likely_first(chain, component));
+    let (first, after) = rest.split_first().expect("a component has a state");
+    let rest: Vec<u32> = home.iter().chain(after).copied().collect();
+    let place_of_home = home.len();
+    let (home, rest) = (first, rest.as_slice());
     let mut local = vec![u32::MAX; chain.states()];
     let (rows, exit) = within(chain, rest, &mut local, &|_| 0.0);
     for (place, s) in rest.iter().enumerate() {
@@ -76,7 +82,11 @@ fn stationary(chain: &Chain, component: &[u32]) -> Result<Vec<f64>, Error> {
             inflow[local[to] as usize] += rate;
         }
     }
-    let times = match Factor::new(rows.clone(), exit.clone(), FILL.max(rest.len() * 60)) {
+    let times = match Factor::new(
+        rows.clone(),
+        exit.clone(),
+        FILL.max(rest.len().saturating_mul(60)),
+    ) {
         Some(factor) => {
             factor.solve_transposed(&mut inflow);
             inflow
@@ -84,10 +94,36 @@ fn stationary(chain: &Chain, component: &[u32]) -> Result<Vec<f64>, Error> {
         None => sweep(&rows, &exit, &inflow)?,
     };
     let total: f64 = 1.0 + times.iter().sum::<f64>();
-    Ok(std::iter::once(1.0)
-        .chain(times)
-        .map(|time| time / total)
-        .collect())
+    let mut weights: Vec<f64> = times.iter().map(|time| time / total).collect();
+    weights.insert(place_of_home, 1.0 / total);
+    Ok(weights)
+}
+
+/// The place of a state that is among the likely ones: times are counted per visit home, and a home that is visited once in 1e300
+/// would make them overflow.
+fn likely_first(chain: &Chain, component: &[u32]) -> usize {
+    let mut local = vec![u32::MAX; chain.states()];
+    for (place, s) in component.iter().enumerate() {
+        local[*s as usize] = index(place);
+    }
+    let leaving: Vec<f64> = component.iter().map(|s| chain.exit_rate(*s as usize)).collect();
+    let mut now = vec![1.0; component.len()];
+    for _ in 0..LOOKS {
+        let mut then = vec![0.0; component.len()];
+        for (place, s) in component.iter().enumerate() {
+            // Half stays, so that no period keeps the weights swinging.
+            then[place] += now[place] / 2.0;
+            for (to, rate) in chain.row(*s as usize) {
+                if to != *s as usize {
+                    then[local[to] as usize] += now[place] / 2.0 * rate / leaving[place];
+                }
+            }
+        }
+        now = then;
+    }
+    (0..component.len())
+        .max_by(|a, b| (now[*a] / leaving[*a]).total_cmp(&(now[*b] / leaving[*b])))
+        .unwrap_or(0)
 }
 
 /// Gauss–Seidel on the balance of flows, for components too large to eliminate.
@@ -106,7 +142,7 @@ fn sweep(rows: &[Vec<(u32, f64)>], exit: &[f64], inflow: &[f64]) -> Result<Vec<f
         .collect();
     let mut x = vec![0.0f64; rows.len()];
     let mut change = f64::INFINITY;
-    let mut before = f64::INFINITY;
+    let mut settling = Settling::default();
     for _ in 0..MAX_SWEEPS {
         change = 0.0;
         for s in 0..rows.len() {
@@ -120,11 +156,9 @@ fn sweep(rows: &[Vec<(u32, f64)>], exit: &[f64], inflow: &[f64]) -> Result<Vec<f
             }
             x[s] = value;
         }
-        let ratio = (change / before).min(0.999_999);
-        if change == 0.0 || change * ratio / (1.0 - ratio) < 1e-13 {
+        if settling.settled(change) {
             return Ok(x);
         }
-        before = change;
     }
     Err(Error::Convergence {
         iterations: MAX_SWEEPS,

@@ -1,4 +1,5 @@
 //! The model checker from outside.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops there")]
 
 mod agreement;
 mod jobs;

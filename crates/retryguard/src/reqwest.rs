@@ -5,7 +5,7 @@
 //! `reqwest::retry::never()` too.
 
 use http::HeaderValue;
-use retryguard_core::Outcome;
+use retryguard_core::{Outcome, Refusal};
 use retryguard_policy::{Classifier, NetworkError, Policy, Service as ServicePolicy};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -67,7 +67,12 @@ impl Client {
     /// # Errors
     /// As [`Client::execute`].
     pub async fn get(&self, url: impl ::reqwest::IntoUrl) -> Result<::reqwest::Response, Error<::reqwest::Error>> {
-        let request = self.inner.get(url).build().map_err(Error::NotReady)?;
+        let request = self.inner.get(url).build().map_err(|error| Error::Failed {
+            error,
+            attempts: 0,
+            refusal: Refusal::NotRetryable,
+            retry_after: None,
+        })?;
         self.execute(request).await
     }
 

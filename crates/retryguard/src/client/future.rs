@@ -287,9 +287,12 @@ where
         let now = *this.told;
         let sending = sending(attempt, *this.criticality, this.call, now);
         let Some(request) = this.protocol.attempt(this.kept, &sending) else {
-            // The machine was told that the request can be sent; that it cannot is found out only now.
+            // The machine was told that the request can be sent; that it cannot is found out only now. For a
+            // hedge it may only be too early, as long as the body is still on its way.
             let call = this.call;
-            call.forbid_replay();
+            if attempt.kind != AttemptKind::Hedge {
+                call.forbid_replay();
+            }
             let outcome = Outcome::Failure(Failure::new(FailureKind::Cancelled));
             return this.shared.with(|state| {
                 call.on_outcome(attempt.number, &outcome, &mut state.target, now, &mut Random)

@@ -27,6 +27,7 @@ use tower::{Layer, Service, ServiceExt};
 use crate::support::{
     loopback::{Served, listen, serve},
     only,
+    time::sleep,
 };
 
 type Body = BoxBody<Bytes, std::io::Error>;
@@ -180,6 +181,38 @@ async fn read_until(connection: &mut TcpStream, end: &str) -> String {
         text.push(char::from(connection.read_u8().await.unwrap()));
     }
     text
+}
+
+/// A body that is still on its way cannot be sent twice at once. That must not cost the call its retry.
+#[tokio::test]
+async fn a_slow_upload_is_not_hedged_and_still_retried() {
+    let received = Received::default();
+    let server = received.serve(1).await;
+    let (parts, body) = fed();
+    let call = tokio::spawn(hyper(&quick("hedge: { after: 20ms, most: 1 }")).oneshot(put(&server, body)));
+    parts.send("one ").unwrap();
+    sleep(100).await;
+    parts.send("two").unwrap();
+    drop(parts);
+    assert_eq!(call.await.unwrap().unwrap().status(), 200);
+    assert_eq!(received.bodies(), ["one two"; 2]);
+}
+
+#[tokio::test]
+async fn a_hedge_sends_the_whole_body_beside_the_first_attempt() {
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let seen = received.clone();
+    let handler = move |headers: HeaderMap, body: Bytes| async move {
+        seen.lock().unwrap().push(body);
+        if headers[ATTEMPT] == "1" {
+            std::future::pending::<()>().await;
+        }
+    };
+    let server = serve(Router::new().route("/", any(handler))).await;
+    let policy = quick("hedge: { after: 50ms, most: 1 }");
+    let request = put(&server, streamed(&["one ", "two ", "three"]));
+    assert_eq!(hyper(&policy).oneshot(request).await.unwrap().status(), 200);
+    assert_eq!(*received.lock().unwrap(), ["one two three"; 2]);
 }
 
 #[tokio::test]
@@ -340,4 +373,15 @@ async fn reqwest_sends_bodies_in_memory_again_and_streams_once() {
         Refusal::NotReplayable
     );
     assert_eq!(received.bodies(), ["one two"]);
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_a_failure_of_the_request() {
+    let client = Client::new(&quick(""), "it").unwrap();
+    let error = client.get("no address").await.unwrap_err();
+    assert_eq!(
+        (error.attempts(), error.refusal()),
+        (0, Some(Refusal::NotRetryable))
+    );
+    assert!(error.to_string().contains("mend the request"), "{error}");
 }

@@ -43,6 +43,12 @@ impl TonicLayer {
         Self { http: HttpLayer::with(policy.service(service), protocol) }
     }
 
+    /// The same from a layer that follows a live policy.
+    #[must_use]
+    pub const fn from_layer(http: HttpLayer) -> Self {
+        Self { http }
+    }
+
     /// A handle on the target.
     #[must_use]
     pub fn handle(&self) -> TargetHandle {

@@ -60,7 +60,8 @@ async fn a_retry_after_beyond_the_deadline_is_handed_to_the_caller_at_once() {
     assert_eq!(response.headers()["retry-after"], "20");
     let report = response.extensions().get::<Report>().unwrap();
     assert_eq!(report.failed.unwrap().1, Refusal::Deadline);
-    assert_eq!(report.retry_after.unwrap().as_secs(), 20);
+    let wait = report.retry_after.unwrap().as_secs();
+    assert!((20..=30).contains(&wait), "spread over half of it: {wait}");
     assert_at(service.seen()[0].at, 0);
     assert_eq!(service.attempts(), 1);
 }

@@ -5,6 +5,8 @@ mod dropping;
 mod failing;
 mod hedging;
 mod hints;
+mod patterns;
+mod periodic;
 mod replacing;
 mod retrying;
 mod sharing;

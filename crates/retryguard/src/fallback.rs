@@ -43,7 +43,10 @@ impl<S, F: Clone> Layer<S> for FallbackLayer<F> {
     type Service = Fallback<S, F>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Fallback { inner, fallback: self.fallback.clone() }
+        Fallback {
+            inner,
+            fallback: self.fallback.clone(),
+        }
     }
 }
 
@@ -69,7 +72,10 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        FallbackFuture { inner: self.inner.call(request), fallback: Some(self.fallback.clone()) }
+        FallbackFuture {
+            inner: self.inner.call(request),
+            fallback: Some(self.fallback.clone()),
+        }
     }
 }
 

@@ -5,26 +5,45 @@
 
 use std::{sync::Arc, time::Duration};
 
-use retryguard_core::{
-    Backoff, breaker, budget, bulkhead, call, gate, guard, hedge, target, throttle,
-};
+use retryguard_core::{Backoff, breaker, budget, bulkhead, call, gate, guard, hedge, target, throttle};
 use retryguard_policy::{Policy, Service};
 
 use crate::RetryGuardLayer;
 
 /// Opens after failures and lets nothing through until a probe succeeds.
 pub fn breaker<P>(name: &str, settings: breaker::Settings, protocol: P) -> RetryGuardLayer<P> {
-    single(name, target::Settings { breaker: Some(settings), ..nothing() }, protocol)
+    single(
+        name,
+        target::Settings {
+            breaker: Some(settings),
+            ..nothing()
+        },
+        protocol,
+    )
 }
 
 /// Bounds what is under way, with a bounded wait.
 pub fn bulkhead<P>(name: &str, settings: bulkhead::Settings, protocol: P) -> RetryGuardLayer<P> {
-    single(name, target::Settings { bulkhead: Some(settings), ..nothing() }, protocol)
+    single(
+        name,
+        target::Settings {
+            bulkhead: Some(settings),
+            ..nothing()
+        },
+        protocol,
+    )
 }
 
 /// Rejects locally what the target would reject anyway.
 pub fn throttle<P>(name: &str, settings: throttle::Settings, protocol: P) -> RetryGuardLayer<P> {
-    single(name, target::Settings { throttle: Some(settings), ..nothing() }, protocol)
+    single(
+        name,
+        target::Settings {
+            throttle: Some(settings),
+            ..nothing()
+        },
+        protocol,
+    )
 }
 
 /// Retries within a budget.
@@ -35,8 +54,21 @@ pub fn retry<P>(
     budget: budget::Settings,
     protocol: P,
 ) -> RetryGuardLayer<P> {
-    let call = call::Settings { retries, backoff, ..nothing().call };
-    single(name, target::Settings { call, budget: Some(budget), gate: gate::Settings::default(), ..nothing() }, protocol)
+    let call = call::Settings {
+        retries,
+        backoff,
+        ..nothing().call
+    };
+    single(
+        name,
+        target::Settings {
+            call,
+            budget: Some(budget),
+            gate: gate::Settings::default(),
+            ..nothing()
+        },
+        protocol,
+    )
 }
 
 /// Retries within a budget while they are productive.
@@ -48,7 +80,11 @@ pub fn guarded_retry<P>(
     guard: guard::Settings,
     protocol: P,
 ) -> RetryGuardLayer<P> {
-    let call = call::Settings { retries, backoff, ..nothing().call };
+    let call = call::Settings {
+        retries,
+        backoff,
+        ..nothing().call
+    };
     let settings = target::Settings {
         call,
         budget: Some(budget),
@@ -66,26 +102,47 @@ pub fn hedge<P>(
     budget: budget::Settings,
     protocol: P,
 ) -> RetryGuardLayer<P> {
-    single(name, target::Settings { hedge: Some(settings), budget: Some(budget), ..nothing() }, protocol)
+    single(
+        name,
+        target::Settings {
+            hedge: Some(settings),
+            budget: Some(budget),
+            ..nothing()
+        },
+        protocol,
+    )
 }
 
 /// Bounds how long a call may take.
 pub fn deadline<P>(name: &str, deadline: Duration, protocol: P) -> RetryGuardLayer<P> {
-    let call = call::Settings { deadline: Some(deadline), ..nothing().call };
+    let call = call::Settings {
+        deadline: Some(deadline),
+        ..nothing().call
+    };
     single(name, target::Settings { call, ..nothing() }, protocol)
 }
 
 /// No pattern at all.
 fn nothing() -> target::Settings {
     target::Settings {
-        call: call::Settings { retries: 0, deadline: None, ..call::Settings::default() },
-        gate: gate::Settings { scope: gate::Scope::Call, ..gate::Settings::default() },
+        call: call::Settings {
+            retries: 0,
+            deadline: None,
+            ..call::Settings::default()
+        },
+        gate: gate::Settings {
+            scope: gate::Scope::Call,
+            ..gate::Settings::default()
+        },
         ..target::Settings::default()
     }
 }
 
 fn single<P>(name: &str, settings: target::Settings, protocol: P) -> RetryGuardLayer<P> {
     let defaults = Policy::default().service(name);
-    let service = Service { target: Arc::new(settings), ..Service::clone(&defaults) };
+    let service = Service {
+        target: Arc::new(settings),
+        ..Service::clone(&defaults)
+    };
     RetryGuardLayer::from_service(Arc::new(service), protocol)
 }

@@ -19,7 +19,9 @@ impl Periodic {
     /// Work that is due once in every `period`.
     #[must_use]
     pub fn new(period: Duration) -> Self {
-        Self { schedule: Mutex::new(Schedule::new(period)) }
+        Self {
+            schedule: Mutex::new(Schedule::new(period)),
+        }
     }
 
     /// Changes the period; it counts from the next execution on.

@@ -35,20 +35,29 @@ impl Client {
     /// # Errors
     /// Where reqwest cannot be set up, for example without a usable TLS backend.
     pub fn new(policy: &Policy, service: &str) -> Result<Self, ::reqwest::Error> {
-        let inner = ::reqwest::Client::builder().retry(::reqwest::retry::never()).build()?;
+        let inner = ::reqwest::Client::builder()
+            .retry(::reqwest::retry::never())
+            .build()?;
         Ok(Self::with(inner, policy, service, Http::new()))
     }
 
     /// A client that is brought along, and a protocol that says who asks.
     #[must_use]
     pub fn with(inner: ::reqwest::Client, policy: &Policy, service: &str, protocol: Http) -> Self {
-        Self::from_layer(inner, &RetryGuardLayer::new(policy, service, Reqwest { http: protocol }))
+        Self::from_layer(
+            inner,
+            &RetryGuardLayer::new(policy, service, Reqwest { http: protocol }),
+        )
     }
 
     /// A client under a layer that is shared with others.
     #[must_use]
     pub fn from_layer(inner: ::reqwest::Client, layer: &RetryGuardLayer<Reqwest>) -> Self {
-        Self { service: layer.layer(inner.clone()), inner, handle: layer.handle() }
+        Self {
+            service: layer.layer(inner.clone()),
+            inner,
+            handle: layer.handle(),
+        }
     }
 
     /// A handle on the target.
@@ -58,7 +67,11 @@ impl Client {
     }
 
     /// Begins a request, as reqwest does. Build it and hand it to [`Client::execute`].
-    pub fn request(&self, method: ::reqwest::Method, url: impl ::reqwest::IntoUrl) -> ::reqwest::RequestBuilder {
+    pub fn request(
+        &self,
+        method: ::reqwest::Method,
+        url: impl ::reqwest::IntoUrl,
+    ) -> ::reqwest::RequestBuilder {
         self.inner.request(method, url)
     }
 
@@ -66,7 +79,10 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::execute`].
-    pub async fn get(&self, url: impl ::reqwest::IntoUrl) -> Result<::reqwest::Response, Error<::reqwest::Error>> {
+    pub async fn get(
+        &self,
+        url: impl ::reqwest::IntoUrl,
+    ) -> Result<::reqwest::Response, Error<::reqwest::Error>> {
         let request = self.inner.get(url).build().map_err(|error| Error::Failed {
             error,
             attempts: 0,
@@ -100,7 +116,10 @@ pub struct Tagged {
 
 impl From<::reqwest::Request> for Tagged {
     fn from(request: ::reqwest::Request) -> Self {
-        Self { request, tags: Tags::default() }
+        Self {
+            request,
+            tags: Tags::default(),
+        }
     }
 }
 
@@ -137,9 +156,18 @@ impl Protocol<Tagged> for Reqwest {
         let replayable = match request.body() {
             None => true,
             // A body in memory is cloned by counting; one that streams has no bytes to show.
-            Some(body) => body.as_bytes().is_some_and(|bytes| bytes.len() <= policy.replay_limit),
+            Some(body) => body
+                .as_bytes()
+                .is_some_and(|bytes| bytes.len() <= policy.replay_limit),
         };
-        (Asked { replayable, ..asked }, Kept { request: Some(request), replayable, feature })
+        (
+            Asked { replayable, ..asked },
+            Kept {
+                request: Some(request),
+                replayable,
+                feature,
+            },
+        )
     }
 
     fn attempt(&self, kept: &mut Kept, sending: &Sending) -> Option<::reqwest::Request> {
@@ -148,7 +176,8 @@ impl Protocol<Tagged> for Reqwest {
         } else {
             kept.request.take()?
         };
-        self.http.write_tags(request.headers_mut(), kept.feature.as_ref(), sending);
+        self.http
+            .write_tags(request.headers_mut(), kept.feature.as_ref(), sending);
         Some(request)
     }
 

@@ -40,7 +40,9 @@ impl TonicLayer {
     /// The policy of one service.
     #[must_use]
     pub fn new(policy: &Policy, service: &str, protocol: Http) -> Self {
-        Self { http: HttpLayer::with(policy.service(service), protocol) }
+        Self {
+            http: HttpLayer::with(policy.service(service), protocol),
+        }
     }
 
     /// The same from a layer that follows a live policy.

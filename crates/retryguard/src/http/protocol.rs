@@ -39,7 +39,11 @@ impl Http {
     /// Requests that do not say who sends them.
     #[must_use]
     pub const fn new() -> Self {
-        Self { client: None, network: read_error, idempotent: |_, _| false }
+        Self {
+            client: None,
+            network: read_error,
+            idempotent: |_, _| false,
+        }
     }
 
     /// Requests that carry the client's name and version. A name that no header can carry is left out.
@@ -131,7 +135,13 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
             ..
         } = parts;
         let own = extensions.get::<Tags>();
-        let (asked, feature) = read_request(&method, &mut headers, own, self.is_idempotent(&method, uri.path()), policy);
+        let (asked, feature) = read_request(
+            &method,
+            &mut headers,
+            own,
+            self.is_idempotent(&method, uri.path()),
+            policy,
+        );
         let kept = KeptRequest {
             head: Head {
                 method,

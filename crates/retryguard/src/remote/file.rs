@@ -15,10 +15,15 @@ pub(super) const LARGEST: usize = 1 << 20;
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) fn read(path: &Path) -> Result<String, RemoteError> {
-    let failed = |error| RemoteError::File { path: path.to_owned(), error };
+    let failed = |error| RemoteError::File {
+        path: path.to_owned(),
+        error,
+    };
     let file = std::fs::File::open(path).map_err(failed)?;
     let mut text = String::new();
-    file.take(LARGEST as u64 + 1).read_to_string(&mut text).map_err(failed)?;
+    file.take(LARGEST as u64 + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
     if text.len() > LARGEST {
         return Err(RemoteError::TooLarge { limit: LARGEST });
     }

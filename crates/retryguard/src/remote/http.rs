@@ -31,7 +31,11 @@ impl Poller {
             .timeout(TIMEOUT)
             .build()
             .map_err(RemoteError::Fetch)?;
-        Ok(Self { client, url, etag: None })
+        Ok(Self {
+            client,
+            url,
+            etag: None,
+        })
     }
 
     pub(super) fn url(&self) -> &str {
@@ -66,9 +70,14 @@ impl Poller {
     /// Polls for as long as somebody wants to know. Polls are spread over the period, so that a fleet does
     /// not poll together; after a failure they back off, so that a server that is down is not asked faster.
     pub(super) async fn follow(mut self, live: Weak<Inner>) {
-        let backoff = Backoff { cap: Duration::from_secs(300), ..Backoff::default() };
+        let backoff = Backoff {
+            cap: Duration::from_secs(300),
+            ..Backoff::default()
+        };
         let mut failures = 0;
-        let Some(period) = live.upgrade().map(|live| live.period()) else { return };
+        let Some(period) = live.upgrade().map(|live| live.period()) else {
+            return;
+        };
         let polls = Periodic::new(period);
         polls.first().await;
         loop {
@@ -84,7 +93,9 @@ impl Poller {
                     if failures == 1 {
                         live_now.refuse(&error);
                     }
-                    let wait = backoff.delay(failures, Duration::ZERO, &mut Random).unwrap_or_default();
+                    let wait = backoff
+                        .delay(failures, Duration::ZERO, &mut Random)
+                        .unwrap_or_default();
                     clock::sleep(wait).await;
                 }
             }

@@ -96,8 +96,18 @@ impl LivePolicy {
     fn start(source: String, text: &str) -> Result<Self, RemoteError> {
         let policy = Arc::new(Policy::parse(text).map_err(RemoteError::Wrong)?);
         tell(&policy, 1.0);
-        let state = State { policy, targets: Vec::new(), servers: Vec::new(), periodic: Vec::new() };
-        Ok(Self { inner: Arc::new(Inner { source, state: Mutex::new(state) }) })
+        let state = State {
+            policy,
+            targets: Vec::new(),
+            servers: Vec::new(),
+            periodic: Vec::new(),
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                source,
+                state: Mutex::new(state),
+            }),
+        })
     }
 
     /// The policy in force.
@@ -139,14 +149,18 @@ impl LivePolicy {
         let mut state = self.inner.lock();
         let periodic = Arc::new(Periodic::new(period));
         periodic.follow(&state.policy.service(service));
-        state.periodic.push((service.to_owned(), Arc::downgrade(&periodic)));
+        state
+            .periodic
+            .push((service.to_owned(), Arc::downgrade(&periodic)));
         periodic
     }
 }
 
 impl std::fmt::Debug for LivePolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LivePolicy").field("source", &self.inner.source).finish_non_exhaustive()
+        f.debug_struct("LivePolicy")
+            .field("source", &self.inner.source)
+            .finish_non_exhaustive()
     }
 }
 

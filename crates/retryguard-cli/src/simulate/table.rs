@@ -12,7 +12,7 @@ pub(crate) fn of(outcome: &Outcome) -> String {
     let focus = &scenario.world.services[scenario.world.focus].name;
     let _ = writeln!(
         out,
-        "{}: seed {}, {} replication{}, attempts and retries are those at {focus}",
+        "{}: seed {}, {} replication{}, attempts and amplification are those at {focus}",
         scenario.name,
         outcome.seed,
         outcome.replications,

@@ -1,6 +1,7 @@
 //! `retryguard simulate`: what a policy will do in a system, before it is deployed.
 
 mod csv;
+mod fleets;
 mod json;
 mod number;
 mod progress;
@@ -79,18 +80,26 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
-    let outcome = simulate(arguments)?;
-    let text = if arguments.json {
-        format!("{:#}\n", json::of(&outcome))
-    } else if arguments.csv {
-        csv::of(&outcome)
-    } else {
-        table::of(&outcome)
+    let text = match fleets::simulate(arguments)? {
+        Some(text) => text,
+        None => worlds(arguments)?,
     };
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+/// What is printed for a world of services.
+fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
+    let outcome = simulate(arguments)?;
+    Ok(if arguments.json {
+        format!("{:#}\n", json::of(&outcome))
+    } else if arguments.csv {
+        csv::of(&outcome)
+    } else {
+        table::of(&outcome)
+    })
 }
 
 fn simulate(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -110,10 +119,9 @@ fn simulate(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let worlds = 1 + scenario.sweep.as_ref().map_or(0, |sweep| sweep.worlds.len());
     let progress = Progress::new(worlds * scenario.policies.len() * replications as usize);
     let compared = |world: &World| {
-        let summaries = compare(world, &scenario.policies, &scenario.fixed, &plan, &|_| {
+        compare(world, &scenario.policies, &scenario.fixed, &plan, &|_| {
             progress.step()
-        });
-        summaries
+        })
     };
     let policies = compared(&scenario.world);
     let sweep = match &scenario.sweep {

@@ -14,6 +14,7 @@ use crate::program::Program;
 use crate::reduce::Reduction;
 use crate::solve;
 use crate::syntax::{ast, parse_model, parse_properties};
+use crate::truncated::{self, Explored};
 
 /// A model that was read.
 #[derive(Clone, Debug)]
@@ -178,6 +179,33 @@ fn open_constant(model: &ast::Model, file: &ast::PropertyFile, scope: &Scope<'_>
     Ok(())
 }
 
+/// Likelihoods below which states are left unexplored, tried from the finest.
+const TRUNCATIONS: &[f64] = &[1e-20, 1e-14, 1e-10, 1e-7, 1e-5];
+
+fn cut_note(limit: f64, chain: &Chain) -> String {
+    format!(
+        "truncated: {} states reached with a likelihood below {limit:e} are not explored",
+        chain.cut.len()
+    )
+}
+
+fn names_initial(formula: &Formula) -> bool {
+    match formula {
+        Formula::Initial => true,
+        Formula::Plain(_) => false,
+        Formula::Not(a) => names_initial(a),
+        Formula::And(a, b) | Formula::Or(a, b) | Formula::Iff(a, b) => names_initial(a) || names_initial(b),
+        Formula::Query(query) => match &query.operator {
+            Operator::Next(a)
+            | Operator::Globally(a, ..)
+            | Operator::Steady(a)
+            | Operator::ReachReward(_, a) => names_initial(a),
+            Operator::Until(a, b, ..) => names_initial(a) || names_initial(b),
+            Operator::Cumulative(..) | Operator::Instant(..) | Operator::SteadyReward(_) => false,
+        },
+    }
+}
+
 type Question<'q> = (&'q ast::Property, Formula);
 
 struct Session<'s> {
@@ -197,28 +225,101 @@ impl Session<'_> {
     fn answer(&self, questions: &[Question<'_>]) -> Result<Vec<Answer>, Error> {
         let wanted = self.wanted(questions);
         if self.options.reduce
+            && self.options.truncate.is_none()
             && wanted.stop.is_some()
             && let Some(answers) = self.by_levels(questions, &wanted)?
         {
             return Ok(answers);
         }
         let watch = Stopwatch::start();
-        let reduction = if self.options.reduce {
+        // Merging states would move the label "init" to others.
+        let reduction = if self.options.reduce && !questions.iter().any(|(_, f)| names_initial(f)) {
             Reduction::without_levels(self.program, &wanted)
         } else {
             Reduction::default()
         };
-        let chain = build(self.program, &wanted, &reduction, self.options)?;
+        let (chain, mut notes) = self.build_or_truncate(questions, &wanted, &reduction)?;
+        notes.extend(reduction.notes.iter().cloned());
         let built = Built {
             chain,
             wanted,
             build_seconds: watch.seconds(),
-            notes: reduction.notes,
+            notes,
         };
         questions
             .iter()
             .map(|(property, formula)| self.answer_one(&built, property, formula))
             .collect()
+    }
+
+    /// Builds the chain, and where it is too large for the limits, as much of it as is likely to be reached.
+    fn build_or_truncate(
+        &self,
+        questions: &[Question<'_>],
+        wanted: &Wanted,
+        reduction: &Reduction,
+    ) -> Result<(Chain, Vec<String>), Error> {
+        let can = self.program.init.is_none() && questions.iter().all(|(_, f)| truncated::supports(f));
+        if self.options.truncate.is_some() && !can {
+            return Err(Error::Property {
+                reason: "a truncated space can answer P of F, U and G, R of F and C<=t only".to_owned(),
+            });
+        }
+        let first = build(self.program, wanted, reduction, self.options);
+        let too_large = matches!(
+            first,
+            Err(Error::Limit {
+                what: "states" | "bytes of memory",
+                ..
+            })
+        );
+        if !too_large || !can || self.options.truncate.is_some() {
+            let chain = first?;
+            let notes = self.options.truncate.map(|limit| cut_note(limit, &chain));
+            return Ok((chain, notes.into_iter().collect()));
+        }
+        for limit in TRUNCATIONS {
+            let options = Options {
+                truncate: Some(*limit),
+                ..self.options.clone()
+            };
+            if let Ok(chain) = build(self.program, wanted, reduction, &options) {
+                let note = cut_note(*limit, &chain);
+                return Ok((chain, vec![note]));
+            }
+        }
+        first.map(|chain| (chain, Vec::new()))
+    }
+
+    /// The value on a truncated chain, between two numbers.
+    fn between(&self, built: &Built, query: &Query) -> Result<Outcome, Error> {
+        let explored = Explored {
+            program: self.program,
+            chain: &built.chain,
+            max_steps: self.options.max_steps,
+        };
+        let (least, most) = match &query.operator {
+            Operator::Until(left, right, lower, upper) => {
+                let (left, right) = (self.truths(built, left)?, self.truths(built, right)?);
+                explored.until(&left, &right, *lower, *upper)?
+            }
+            Operator::Globally(inner, lower, upper) => {
+                let outside: Vec<bool> = self.truths(built, inner)?.iter().map(|t| !t).collect();
+                let anywhere = vec![true; outside.len()];
+                let (least, most) = explored.until(&anywhere, &outside, *lower, *upper)?;
+                (1.0 - most, 1.0 - least)
+            }
+            Operator::ReachReward(place, target) => {
+                let target = self.truths(built, target)?;
+                explored.reach_reward(&target, &earned(&built.chain, slot(&built.wanted, *place)))?
+            }
+            Operator::Cumulative(place, time) => {
+                let earned = earned(&built.chain, slot(&built.wanted, *place));
+                explored.cumulative(*place, &earned, *time)?
+            }
+            _ => unreachable!("only questions that can be truncated are"),
+        };
+        truncated::outcome(query, least, most)
     }
 
     /// All that the questions need a chain to keep.
@@ -290,6 +391,7 @@ impl Session<'_> {
         let watch = Stopwatch::start();
         let chain = &built.chain;
         let outcome = match formula {
+            Formula::Query(query) if !chain.cut.is_empty() => self.between(built, query)?,
             Formula::Query(query) => {
                 let values = self.values(built, query)?;
                 if values.iter().any(|value| value.is_nan()) {
@@ -444,7 +546,6 @@ fn collect(formula: &Formula, wanted: &mut Wanted) {
                 wanted.conditions.push(expr.clone());
             }
         }
-        // The initial states must not be merged with others.
         Formula::Initial => {}
         Formula::Not(a) => collect(a, wanted),
         Formula::And(a, b) | Formula::Or(a, b) | Formula::Iff(a, b) => {

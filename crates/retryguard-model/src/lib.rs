@@ -19,6 +19,7 @@ mod reduce;
 mod solve;
 mod source;
 mod syntax;
+mod truncated;
 
 pub use check::{Answer, Constants, Model, Outcome, Properties, check};
 pub use elaborate::Value;

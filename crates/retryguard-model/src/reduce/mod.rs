@@ -43,7 +43,14 @@ impl Reduction {
         };
         let skip = level.as_ref().map(|level| level.variable);
         let classes = classes::find(program, &joint, skip);
-        let dead = dead::find(program, &joint, skip);
+        // A variable of which one value is left needs no second reason.
+        let settled: Vec<usize> = classes
+            .iter()
+            .filter(|c| c.after == 1)
+            .map(|c| c.variable)
+            .collect();
+        let mut dead = dead::find(program, &joint, skip);
+        dead.retain(|found| !settled.contains(&found.variable));
         let orbits = symmetry::find(program, &joint, skip);
         let name = |variable: usize| program.variables[variable].name.as_str();
         let mut notes = Vec::new();
@@ -63,12 +70,19 @@ impl Reduction {
                 found.after
             ));
         }
-        for found in &dead {
-            notes.push(format!(
-                "{} is forgotten while {} makes it irrelevant",
-                name(found.variable),
-                name(found.control)
-            ));
+        for variable in 0..program.variables.len() {
+            let controls: Vec<&str> = dead
+                .iter()
+                .filter(|found| found.variable == variable)
+                .map(|found| name(found.control))
+                .collect();
+            if !controls.is_empty() {
+                let controls = controls.join(" or ");
+                notes.push(format!(
+                    "{} is forgotten while {controls} makes it irrelevant",
+                    name(variable)
+                ));
+            }
         }
         for orbit in &orbits {
             notes.push(format!("{} interchangeable modules", orbit.copies()));

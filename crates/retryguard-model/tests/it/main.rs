@@ -4,4 +4,5 @@
 mod agreement;
 mod jobs;
 mod language;
+mod reductions;
 mod robust;

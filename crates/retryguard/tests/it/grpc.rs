@@ -9,7 +9,8 @@ use std::{
 
 use futures_core::Stream;
 use retryguard::{
-    Policy, TargetHandle, http::Http, http::HttpService, tonic::TonicBodies, tonic::TonicLayer,
+    Policy, TargetHandle, http::Http, http::HttpService, server::ServerLayer, tonic::TonicBodies,
+    tonic::TonicLayer,
 };
 use tokio::task::JoinHandle;
 use tonic::{
@@ -33,6 +34,8 @@ type Answer = Vec<Result<i32, Code>>;
 struct Scripted {
     script: Arc<Mutex<VecDeque<Answer>>>,
     seen: Arc<Mutex<Vec<tonic::metadata::MetadataMap>>>,
+    /// How long a check takes.
+    millis: u64,
 }
 
 type Messages = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
@@ -74,7 +77,11 @@ impl Health for Scripted {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        self.next(&request).remove(0).map(Response::new)
+        let answer = self.next(&request).remove(0);
+        if self.millis > 0 {
+            sleep(self.millis).await;
+        }
+        answer.map(Response::new)
     }
 
     /// Headers first, so that a failure comes in the trailers.
@@ -107,8 +114,10 @@ async fn pair(policy: &Policy, service: &Scripted, protocol: Http) -> Pair {
     let listener = listen().await;
     let address = listener.local_addr().unwrap();
     let health = HealthServer::new(service.clone());
+    let layer = ServerLayer::new(policy, "it");
     let server = tokio::spawn(async move {
         Server::builder()
+            .layer(layer)
             .add_service(health)
             .serve_with_incoming(TcpIncoming::from(listener))
             .await
@@ -284,4 +293,49 @@ async fn the_callers_grpc_timeout_bounds_the_call_and_shrinks_on_the_way() {
     // A server that does not know our tag reads gRPC's own, which must not promise more.
     let own = seen[1].get("grpc-timeout").unwrap().to_str().unwrap();
     assert_eq!(own, format!("{}m", left(1)));
+}
+
+/// The client layer and the server layer of two gRPC programs understand each other.
+#[tokio::test]
+async fn a_server_that_sheds_is_left_alone() {
+    let service = Scripted {
+        millis: 100,
+        ..Scripted::default()
+    };
+    let policy = only(
+        "maxRetries: 2, initialDelay: 1ms, gate: { scope: retries }, server: { inFlight: 1 }, \
+         budget: { percent: 100%, interval: 1h, minRetryRate: { count: 0 } }",
+    );
+    let pair = pair(&policy, &service, idempotent()).await;
+    let calls: Vec<_> = (0..20)
+        .map(|_| {
+            let mut client = pair.client.clone();
+            tokio::spawn(async move { client.check(ask()).await.map_err(|status| status.code()) })
+        })
+        .collect();
+    let mut served = 0;
+    for call in calls {
+        match call.await.unwrap() {
+            Ok(_) => served += 1,
+            Err(code) => assert_eq!(code, Code::ResourceExhausted),
+        }
+    }
+    assert!(
+        (1..20).contains(&served),
+        "{served} of 20 were served, one at a time"
+    );
+    let left = pair.handle.status().budget_balance;
+    assert_eq!(left, Some(20), "no retry was paid for");
+}
+
+#[tokio::test]
+async fn a_call_whose_deadline_has_passed_is_not_sent() {
+    let service = Scripted::new([]);
+    let mut pair = pair(&quick(), &service, idempotent()).await;
+    let mut request = Request::new(ask());
+    request
+        .metadata_mut()
+        .insert("grpc-timeout", "0n".parse().unwrap());
+    let late = pair.client.check(request).await.unwrap_err();
+    assert_eq!(service.attempts(), 0, "{late}");
 }

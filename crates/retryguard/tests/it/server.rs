@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -9,9 +10,12 @@ use std::{
 };
 
 use axum::{Router, routing::get};
+use bytes::Bytes;
 use http::StatusCode;
+use http_body_util::{BodyExt, Full};
 use reqwest::Response;
 use retryguard::{
+    Policy,
     http::tags::{
         ATTEMPT, CRITICALITY, DEADLINE, DO_NOT_RETRY, GRPC_PUSHBACK, GRPC_STATUS, GRPC_TIMEOUT,
         RETRY_AFTER_MS,
@@ -19,15 +23,17 @@ use retryguard::{
     server::ServerLayer,
 };
 use tokio::{sync::Semaphore, task::JoinHandle};
+use tower::{Layer, ServiceExt, service_fn};
 
 use crate::support::{
     loopback::{Served, serve},
-    policy,
-    time::until,
+    policy, scripted,
+    time::{sleep, until},
 };
 
 /// A server whose handlers stay until they are let go.
 struct House {
+    layer: ServerLayer,
     server: Served,
     client: reqwest::Client,
     doors: Arc<Doors>,
@@ -42,10 +48,7 @@ struct Doors {
 
 impl House {
     async fn new(server: &str) -> Self {
-        let layer = ServerLayer::new(
-            &policy(&format!("services: {{ it: {{ server: {{ {server} }} }} }}")),
-            "it",
-        );
+        let layer = ServerLayer::new(&serving(server), "it");
         let doors = Arc::new(Doors {
             inside: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
@@ -62,8 +65,9 @@ impl House {
                 }),
             )
             .route("/panic", get(async || -> () { panic!("a handler that breaks") }))
-            .layer(layer);
+            .layer(layer.clone());
         Self {
+            layer,
             server: serve(router).await,
             client: reqwest::Client::new(),
             doors,
@@ -107,6 +111,10 @@ impl House {
     fn let_go(&self, guests: usize) {
         self.doors.leave.add_permits(guests);
     }
+}
+
+fn serving(server: &str) -> Policy {
+    policy(&format!("services: {{ it: {{ server: {{ {server} }} }} }}"))
 }
 
 impl Doors {
@@ -280,7 +288,7 @@ async fn a_client_that_goes_away_while_it_waits_leaves_no_hole_in_the_queue() {
     let waiting = tokio::spawn(house.client.get(house.server.url("/stay")).send());
     let last = tokio::spawn(house.client.get(house.server.url("/pass")).send());
     // A place in the queue is not to be seen from outside; the one that is given up below is, if it is lost.
-    crate::support::time::sleep(50).await;
+    sleep(50).await;
     waiting.abort();
     house.let_go(1);
     assert_eq!(last.await.unwrap().unwrap().status(), StatusCode::OK);
@@ -362,5 +370,106 @@ async fn all_routes_share_one_bound() {
     assert_eq!(
         house.ask("/panic", &[]).await.status(),
         StatusCode::SERVICE_UNAVAILABLE
+    );
+}
+
+#[tokio::test]
+async fn a_new_policy_holds_at_once_and_whoever_is_inside_stays() {
+    let house = House::new("inFlight: 4").await;
+    let guests = house.fill(3).await;
+    house.layer.replace(&serving("inFlight: 2"));
+    assert_eq!(house.status(&[]).await, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(house.inside(), 3, "nobody was thrown out");
+    house.layer.replace(&policy("services: { it: { server: off } }"));
+    assert_eq!(
+        house.status(&[(CRITICALITY, "sheddable")]).await,
+        StatusCode::OK,
+        "no bound at all"
+    );
+    house.layer.replace(&serving("inFlight: 4"));
+    assert_eq!(house.status(&[]).await, StatusCode::OK);
+    house.let_go(3);
+    for guest in guests {
+        guest.await.unwrap();
+    }
+    house.layer.replace(&serving("inFlight: 1"));
+    assert_eq!(
+        house.status(&[]).await,
+        StatusCode::OK,
+        "everybody was counted out"
+    );
+}
+
+#[tokio::test]
+async fn a_policy_that_begins_to_bound_counts_from_then_on() {
+    let unbound = policy("services: { it: { server: off } }");
+    let house = House::new("inFlight: 9").await;
+    house.layer.replace(&unbound);
+    let guests = house.fill(2).await;
+    house.layer.replace(&serving("inFlight: 3"));
+    assert_eq!(house.status(&[]).await, StatusCode::OK);
+    house.let_go(2);
+    for guest in guests {
+        guest.await.unwrap();
+    }
+    let _full = house.fill(3).await;
+    assert_eq!(house.status(&[]).await, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+/// A standing queue, and not a burst: the signal is the shortest wait of an interval.
+#[tokio::test(start_paused = true)]
+async fn a_standing_queue_sheds_background_work_and_keeps_what_matters() {
+    let handler = service_fn(|_: http::Request<Full<Bytes>>| async {
+        sleep(10).await;
+        Ok::<_, Infallible>(http::Response::new(Full::<Bytes>::default()))
+    });
+    let layer = ServerLayer::new(
+        &serving("inFlight: 1000, working: 1, queueTime: 20ms, queueInterval: 100ms"),
+        "it",
+    );
+    let arrive = |criticality: &str| {
+        let mut request = scripted::get();
+        request
+            .headers_mut()
+            .insert(CRITICALITY, criticality.parse().unwrap());
+        tokio::spawn(layer.layer(handler).oneshot(request))
+    };
+    let burst: Vec<_> = (0..5).map(|_| arrive("sheddable")).collect();
+    for request in burst {
+        assert_eq!(
+            request.await.unwrap().unwrap().status(),
+            StatusCode::OK,
+            "a burst is worked off"
+        );
+    }
+    // Twice as much as it can do, for a second and a half.
+    let mut requests = Vec::new();
+    for round in 0..300 {
+        requests.push((round, "sheddable", arrive("sheddable")));
+        if round % 4 == 0 {
+            requests.push((round, "critical-plus", arrive("critical-plus")));
+        }
+        sleep(5).await;
+    }
+    let (mut shed, mut reasons) = (0, HashSet::new());
+    for (round, criticality, request) in requests {
+        let response = request.await.unwrap().unwrap();
+        if response.status() == StatusCode::OK {
+            continue;
+        }
+        assert_eq!(
+            criticality, "sheddable",
+            "what matters most is never shed by the queue"
+        );
+        assert!(round > 10, "and nothing before the queue stands");
+        shed += 1;
+        reasons.insert(response.into_body().collect().await.unwrap().to_bytes());
+    }
+    assert!(shed > 50, "{shed}");
+    assert_eq!(
+        reasons,
+        HashSet::from([Bytes::from_static(
+            b"overloaded: requests wait too long for their turn\n"
+        )])
     );
 }

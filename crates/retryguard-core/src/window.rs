@@ -16,13 +16,14 @@ pub(crate) struct Window<const K: usize> {
     /// The number of the present bucket since the beginning, which tells a late refund whether the bucket
     /// that it belongs to is still there.
     slot: u64,
-    /// Where the present bucket lies in the ring: the remainder of its number, kept because a division is
-    /// what a count costs most.
-    index: usize,
     /// When the present bucket ends.
     ends: u64,
+    /// The present bucket. Apart from the ring and beside its sums, so that a count touches one cache line.
+    present: [u32; K],
+    /// The sums of the buckets before it.
+    before: [u64; K],
+    /// The buckets before it, each in the place that its number leaves as a remainder.
     counts: [[u32; K]; BUCKETS],
-    sums: [u64; K],
 }
 
 /// A bucket of a window, by its number.
@@ -35,10 +36,10 @@ impl<const K: usize> Window<K> {
         Self {
             bucket,
             slot: 0,
-            index: 0,
             ends: now.as_nanos().saturating_add(bucket),
+            present: [0; K],
+            before: [0; K],
             counts: [[0; K]; BUCKETS],
-            sums: [0; K],
         }
     }
 
@@ -62,7 +63,6 @@ impl<const K: usize> Window<K> {
     /// Numbers the buckets from `first` on.
     pub(crate) fn number_from(&mut self, first: u64) {
         self.slot += first;
-        self.index = index_of(self.slot);
     }
 
     fn bucket_of(length: Duration) -> u64 {
@@ -80,28 +80,25 @@ impl<const K: usize> Window<K> {
     #[cold]
     fn rotate(&mut self, now: u64) {
         let steps = (now - self.ends) / self.bucket + 1;
+        self.counts[index_of(self.slot)] = self.present;
+        for (before, present) in self.before.iter_mut().zip(&mut self.present) {
+            *before += u64::from(std::mem::take(present));
+        }
         for _ in 0..steps.min(BUCKETS as u64) {
             self.slot += 1;
-            self.index = index_of(self.slot);
-            for (sum, count) in self.sums.iter_mut().zip(&mut self.counts[self.index]) {
-                *sum -= u64::from(*count);
-                *count = 0;
+            for (before, count) in self.before.iter_mut().zip(&mut self.counts[index_of(self.slot)]) {
+                *before -= u64::from(std::mem::take(count));
             }
         }
         self.slot += steps.saturating_sub(BUCKETS as u64);
-        self.index = index_of(self.slot);
         self.ends = self.ends.saturating_add(steps.saturating_mul(self.bucket));
     }
 
     /// Adds one to a counter in the present bucket and says which bucket that was.
     #[inline]
     pub(crate) fn add(&mut self, counter: usize) -> Slot {
-        let count = &mut self.counts[self.index][counter];
         // A bucket that is full to 32 bits stays full: the share it speaks of no longer changes.
-        if let Some(more) = count.checked_add(1) {
-            *count = more;
-            self.sums[counter] += 1;
-        }
+        self.present[counter] = self.present[counter].saturating_add(1);
         Slot(self.slot)
     }
 
@@ -110,23 +107,28 @@ impl<const K: usize> Window<K> {
         if self.slot.saturating_sub(slot.0) >= BUCKETS as u64 {
             return;
         }
+        if slot.0 == self.slot {
+            self.present[counter] = self.present[counter].saturating_sub(1);
+            return;
+        }
         let count = &mut self.counts[index_of(slot.0)][counter];
         if *count > 0 {
             *count -= 1;
-            self.sums[counter] -= 1;
+            self.before[counter] -= 1;
         }
     }
 
     /// The sum of a counter over the window, as of the last [`Window::advance`].
     #[inline]
     pub(crate) fn sum(&self, counter: usize) -> u64 {
-        self.sums[counter]
+        self.before[counter] + u64::from(self.present[counter])
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
+        self.present = [0; K];
+        self.before = [0; K];
         self.counts = [[0; K]; BUCKETS];
-        self.sums = [0; K];
     }
 }
 

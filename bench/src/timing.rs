@@ -7,17 +7,19 @@ use std::{
 
 use crate::{Caller, Subject, clock};
 
-/// What a call of one subject takes, as one caller sees it.
+/// What a call of one subject takes, as one caller sees it; not a number where no round was undisturbed.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
     /// Nanoseconds a call, with one thread.
     pub alone: f64,
     /// Nanoseconds a call, with as many threads on one target as asked for.
     pub together: f64,
+    /// How many rounds of all threads were undisturbed.
+    pub rounds: usize,
 }
 
 /// Times every subject in turn, round after round, so that the noise of the machine falls on all alike, and
-/// takes the median of the rounds.
+/// takes the median of the rounds that were undisturbed.
 #[must_use]
 pub fn time(subjects: &[Subject], rounds: usize, calls: u64, threads: usize) -> Vec<Timing> {
     let mut callers: Vec<Vec<Caller>> = subjects
@@ -31,8 +33,8 @@ pub fn time(subjects: &[Subject], rounds: usize, calls: u64, threads: usize) -> 
     let mut together = vec![Vec::new(); subjects.len()];
     for _ in 0..rounds {
         for (index, callers) in callers.iter_mut().enumerate() {
-            alone[index].push(per_call(run(&mut callers[..1], calls), calls));
-            together[index].push(per_call(run(callers, calls), calls));
+            alone[index].extend(run(&mut callers[..1], calls));
+            together[index].extend(run(callers, calls));
         }
     }
     alone
@@ -40,39 +42,62 @@ pub fn time(subjects: &[Subject], rounds: usize, calls: u64, threads: usize) -> 
         .zip(together)
         .map(|(alone, together)| Timing {
             alone: median(alone),
+            rounds: together.len(),
             together: median(together),
         })
         .collect()
 }
 
-/// Lets every caller make its calls at the same time, and says how long that took from the first to begin to
-/// the last to end.
-fn run(callers: &mut [Caller], calls: u64) -> Duration {
+/// Lets every caller make its calls at the same time, and says how many nanoseconds a call took; `None` for
+/// a disturbed round. On a busy machine threads take turns on a core, and then they do not meet at the
+/// target: such a round would say that sharing it costs nothing.
+fn run(callers: &mut [Caller], calls: u64) -> Option<f64> {
     let missing = AtomicUsize::new(callers.len());
-    std::thread::scope(|scope| {
+    let runs: Vec<Run> = std::thread::scope(|scope| {
         let threads: Vec<_> = callers
             .iter_mut()
-            .map(|caller| {
-                let missing = &missing;
-                scope.spawn(move || {
-                    // A tenth first, for caches, branch predictors and lazily made state.
-                    caller(calls / 10);
-                    meet(missing);
-                    let began = clock::now();
-                    caller(calls);
-                    (began, clock::now())
-                })
-            })
+            .map(|caller| scope.spawn(|| Run::of(caller, calls, &missing)))
             .collect();
-        let spans: Vec<(Instant, Instant)> = threads
+        threads
             .into_iter()
             .map(|thread| thread.join().expect("a caller does not panic"))
-            .collect();
-        let first = spans.iter().map(|(began, _)| *began).min();
-        let last = spans.iter().map(|(_, ended)| *ended).max();
-        last.zip(first)
-            .map_or(Duration::ZERO, |(last, first)| last - first)
-    })
+            .collect()
+    });
+    let longest = runs.iter().map(Run::took).max()?;
+    let last_to_begin = runs.iter().map(|run| run.began).max()?;
+    let first_to_end = runs.iter().map(|run| run.ended).min()?;
+    let shared = first_to_end.saturating_duration_since(last_to_begin);
+    let undisturbed = runs.iter().all(|run| run.waited * 10 <= longest) && shared * 10 >= longest * 8;
+    undisturbed.then(|| longest.as_nanos() as f64 / calls as f64)
+}
+
+/// What one thread saw.
+struct Run {
+    began: Instant,
+    ended: Instant,
+    /// How long it was ready to run and did not get a core.
+    waited: Duration,
+}
+
+impl Run {
+    fn of(caller: &mut Caller, calls: u64, missing: &AtomicUsize) -> Self {
+        // A tenth first, for caches, branch predictors and lazily made state.
+        caller(calls / 10);
+        meet(missing);
+        let before = waited_for_a_core();
+        let began = clock::now();
+        caller(calls);
+        let ended = clock::now();
+        Self {
+            began,
+            ended,
+            waited: waited_for_a_core().saturating_sub(before),
+        }
+    }
+
+    fn took(&self) -> Duration {
+        self.ended - self.began
+    }
 }
 
 /// Waits for the others without sleeping: a thread that has to be woken would begin after the others have
@@ -84,11 +109,17 @@ fn meet(missing: &AtomicUsize) {
     }
 }
 
-fn per_call(time: Duration, calls: u64) -> f64 {
-    time.as_nanos() as f64 / calls as f64
+/// How long this thread has waited for a core so far, by Linux's scheduler; elsewhere always zero.
+fn waited_for_a_core() -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = told
+        .split_whitespace()
+        .nth(1)
+        .and_then(|field| field.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or_default())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

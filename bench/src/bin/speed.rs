@@ -16,13 +16,16 @@ struct Arguments {
 enum Command {
     /// Prints what each subject is: name, package, peer (or a dash), description; tabs between them.
     List,
-    /// Prints nanoseconds a call of each subject: name, one thread, all threads; tabs between them.
+    /// Prints nanoseconds a call of each subject: name, one thread, all threads, undisturbed rounds of all
+    /// threads; tabs between them.
     Time {
+        /// Only these; all of them where none is named.
+        names: Vec<String>,
         /// How often each subject is timed.
-        #[arg(long, default_value_t = 51)]
+        #[arg(long, default_value_t = 301)]
         rounds: usize,
         /// How many calls one timing consists of.
-        #[arg(long, default_value_t = 20_000)]
+        #[arg(long, default_value_t = 5_000)]
         calls: u64,
         /// How many threads call one target.
         #[arg(long, default_value_t = 2)]
@@ -56,14 +59,19 @@ fn main() -> anyhow::Result<()> {
             }
         }
         Command::Time {
+            names,
             rounds,
             calls,
             threads,
         } => {
-            let subjects = subjects();
+            let mut subjects = subjects();
+            subjects.retain(|it| names.is_empty() || names.iter().any(|name| name == it.name));
             let timings = time(&subjects, rounds, calls, threads);
             for (subject, timing) in subjects.iter().zip(timings) {
-                println!("{}\t{:.1}\t{:.1}", subject.name, timing.alone, timing.together);
+                println!(
+                    "{}\t{:.1}\t{:.1}\t{}",
+                    subject.name, timing.alone, timing.together, timing.rounds
+                );
             }
         }
         Command::Instructions { name } => {

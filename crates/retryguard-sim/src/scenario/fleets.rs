@@ -114,6 +114,12 @@ struct Usual {
     carried: Carried,
 }
 
+/// The machines keep no shorter period either.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// The most steps of a run: a month of seconds. Each costs a few bytes for every retry that is told apart.
+const MOST_STEPS: u64 = 31 * 86_400;
+
 const CARRIED: [(&str, Carried); 2] = [
     ("individuals", Carried::Individuals),
     ("cohorts", Carried::Cohorts),
@@ -122,15 +128,16 @@ const CARRIED: [(&str, Carried); 2] = [
 impl Usual {
     fn read(block: &mut Block<'_>, before: Self, mistakes: &mut Mistakes) -> Self {
         let mut span = |key, before: Duration, mistakes: &mut Mistakes| {
-            let found = block.duration(key, mistakes);
-            if found.is_some_and(|span| span.is_zero()) {
+            let found = block.duration(key, mistakes).unwrap_or(before);
+            if found < SHORTEST {
+                let at = block.at;
                 mistakes.add(
-                    block.at,
-                    format!("`{key}` is no time at all"),
-                    "write a duration above zero",
+                    at,
+                    format!("`{key}` is too short"),
+                    "write a duration of at least 1ms",
                 );
             }
-            found.filter(|span| !span.is_zero()).unwrap_or(before)
+            found.max(SHORTEST)
         };
         Self {
             period: span("period", before.period, mistakes),
@@ -222,7 +229,10 @@ fn plan(node: &Node, usual: Usual, mistakes: &mut Mistakes) -> Option<Plan> {
         duration: usual.duration,
         step: usual.step,
     };
-    if usual.carried == Carried::Cohorts
+    if nanos(usual.duration) / nanos(usual.step) > MOST_STEPS {
+        let cure = format!("choose a longer `step` or a shorter `duration`, at most {MOST_STEPS} steps");
+        mistakes.add(at, "more steps than can be kept", cure);
+    } else if usual.carried == Carried::Cohorts
         && let Err(why) = cohorts::check(&fleet)
     {
         mistakes.add(at, "this fleet cannot be carried as cohorts", why.to_string());
@@ -483,6 +493,51 @@ fleets:
             "line 13, column 5: unknown key `sped`",
         ] {
             assert!(told.contains(expected), "{expected:?} is missing in:\n{told}");
+        }
+    }
+
+    #[test]
+    fn times_that_no_run_can_hold_are_refused() {
+        let told = Fleets::parse(
+            "period: 0s\nfleets: [{name: one, duration: 30d, step: 1ms}]",
+            "test",
+        );
+        let told = told.unwrap_err().to_string();
+        assert!(
+            told.contains("`period` is too short; write a duration of at least 1ms"),
+            "{told}"
+        );
+        assert!(
+            told.contains("more steps than can be kept; choose a longer `step`"),
+            "{told}"
+        );
+    }
+
+    /// The example of the reference runs, and keeps its promise.
+    #[test]
+    fn the_example_of_the_reference_is_a_file_of_fleets() {
+        let page = include_str!("../../../../docs/fleets.md");
+        let example = page
+            .split("```yaml")
+            .nth(1)
+            .and_then(|rest| rest.split("```").next());
+        let fleets = Fleets::parse(example.unwrap(), "example").unwrap();
+        let proposed = &fleets.fleets[1];
+        assert!(proposed.expect[0].check(&proposed.run(Seed(1))).holds());
+        // Every key that is read is explained.
+        for key in [
+            "start",
+            "pace",
+            "factor",
+            "retry",
+            "failures",
+            "expect",
+            "plot",
+            "stopBeyond",
+            "multiplier",
+            "cap",
+        ] {
+            assert!(page.contains(&format!("| `{key}`")), "{key}");
         }
     }
 

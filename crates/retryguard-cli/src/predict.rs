@@ -115,10 +115,12 @@ impl Prediction {
         }
     }
 
-    /// To a tenth of a per cent: nobody can measure a threshold finer than that.
+    /// To a tenth of a per cent where that lies between the two: nobody can measure a threshold finer than that.
     fn guard_threshold(&self) -> Option<f64> {
-        let rounded = (self.threshold.value()? * 1000.0).round() / 1000.0;
-        (rounded > self.threshold.above && rounded < self.threshold.below).then_some(rounded)
+        let exact = self.threshold.value()?;
+        let rounded = (exact * 1000.0).round() / 1000.0;
+        let fits = rounded > self.threshold.above && rounded < self.threshold.below;
+        Some(if fits { rounded } else { exact })
     }
 
     fn guard_reason(&self) -> String {
@@ -134,7 +136,7 @@ impl Prediction {
             Some(_) => format!(
                 "with retries on, {quiet} of attempts are rejected at {normal} load: a lower threshold switches \
                  off on a healthy day; with retries off, {loud} are rejected at {overload} load: a higher one \
-                 takes its own remedy for recovery and flaps (20 % does so below 125 % load)"
+                 takes its own remedy for recovery and flaps"
             ),
             None => format!(
                 "no threshold tells {normal} load with retries ({quiet} rejected) from {overload} load without \
@@ -168,19 +170,24 @@ impl Prediction {
     fn as_text(&self) -> String {
         let k = self.attempts.get();
         let mut lines = vec![
-            format!("load {}, {k} attempts; {}", self.load.get(), self.model()),
+            format!(
+                "load {}, {}; {}",
+                plain(self.load.get()),
+                counted(k),
+                self.model()
+            ),
             line("rejection", &percent(self.rejection), "of attempts"),
             line("retries", &number(self.retries_per_call), "a call"),
             line("total load", &number(self.total_load), "times the capacity"),
             line(
                 "expected delay",
                 &number(self.delay.last_wait_omitted()),
-                &format!("first waits: what {k} attempts wait, {} waits at most", k - 1),
+                &format!("first waits: what a caller waits between {}", counted(k)),
             ),
             line(
                 "",
                 &number(self.delay.expected()),
-                &format!("first waits as the paper defines it, {k} waits at most (Eqs. 6 and 7)"),
+                &format!("first waits as the paper defines it, a wait after each of {k} (Eqs. 6 and 7)"),
             ),
             line(
                 "",
@@ -205,6 +212,19 @@ impl Prediction {
 
 fn line(name: &str, value: &str, meaning: &str) -> String {
     format!("{name:<16}{value:>10}  {meaning}")
+}
+
+fn counted(attempts: u32) -> String {
+    format!("{attempts} attempt{}", if attempts == 1 { "" } else { "s" })
+}
+
+/// As it was given, unless that is a line of zeros.
+fn plain(value: f64) -> String {
+    if (1e-4..1e6).contains(&value) {
+        format!("{value}")
+    } else {
+        format!("{value:e}")
+    }
 }
 
 fn number(value: f64) -> String {
@@ -271,6 +291,12 @@ mod tests {
         let prediction = predict(1.5, 5, 1).unwrap();
         assert_eq!(prediction.as_json()["guardThreshold"], Value::Null);
         assert!(prediction.guard_reason().contains("larger buffer"));
+        // A hair of overload has a threshold too, too fine to be rounded.
+        let slight = predict(1.000_001, 5, 1_000_000)
+            .unwrap()
+            .guard_threshold()
+            .unwrap();
+        assert!(slight > 0.0 && slight < 1e-5, "{slight}");
     }
 
     #[test]

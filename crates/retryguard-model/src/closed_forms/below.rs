@@ -1,6 +1,10 @@
 //! Up to capacity: rejections come from a finite buffer that happens to be full.
 
-use super::{Attempts, Buffer, Delay, Load, queue::single_server_rejection, series::geometric};
+use super::{
+    Attempts, Buffer, Delay, Load,
+    queue::single_server_rejection,
+    series::{geometric, without_the_first},
+};
 
 /// A target with a buffer, and calls that retry when it is full.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +46,7 @@ impl Below {
     /// probability again.
     #[must_use]
     pub fn retries_per_call(&self) -> f64 {
-        geometric(self.rejection(), self.attempts.get()) - 1.0
+        without_the_first(self.rejection(), self.attempts.get())
     }
 
     /// k·p̃, with which the paper draws Fig. 7. It would be right for k immediate retries into a buffer that
@@ -85,11 +89,10 @@ impl Below {
                 break;
             }
         }
-        let per_call = geometric(rejection, self.attempts.get());
         Feedback {
             rejection,
-            retries_per_call: per_call - 1.0,
-            total_load: self.load.get() * per_call,
+            retries_per_call: without_the_first(rejection, self.attempts.get()),
+            total_load: self.load.get() * geometric(rejection, self.attempts.get()),
         }
     }
 }

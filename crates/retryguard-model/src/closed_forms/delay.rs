@@ -28,16 +28,19 @@ impl Delay {
 
     /// Eqs. 6 and 7 added up: p((2p̃)^k − 1)/(2p̃ − 1) − (1 − p̃^k) + p̃^k(2^k − 1). A call that fails for good is
     /// charged k waits, as those equations do.
+    ///
+    /// Evaluated as p̃(1 + 2p̃ + … + (2p̃)^(k−1)), which is the same: the i-th wait of 2^(i−1) is waited by the calls
+    /// that were rejected i times, p̃^i of them. Nothing cancels in it, however small p̃ is.
     #[must_use]
     pub fn expected(&self) -> f64 {
-        self.of_calls_that_succeed() + self.failed() * (self.power_of_two(self.attempts.get()) - 1.0)
+        self.rejection * geometric(2.0 * self.rejection, self.attempts.get())
     }
 
     /// The same with the k − 1 waits that k attempts have between them: 2^(k−1) − 1 in the last term. What a
     /// caller of ours waits.
     #[must_use]
     pub fn last_wait_omitted(&self) -> f64 {
-        self.of_calls_that_succeed() + self.failed() * (self.power_of_two(self.attempts.get() - 1) - 1.0)
+        self.rejection * geometric(2.0 * self.rejection, self.attempts.get() - 1)
     }
 
     /// Eq. 8 as it is printed: 2p̃p((2p̃)^k − 1)/(2p̃ − 1) − p̃p(p̃^k − 1)/(p̃ − 1) + p̃^k(2^k − 1). Its sums run
@@ -47,19 +50,6 @@ impl Delay {
         let (q, k) = (self.rejection, self.attempts.get());
         let p = 1.0 - q;
         2.0 * q * p * geometric(2.0 * q, k) - q * p * geometric(q, k)
-            + self.failed() * (self.power_of_two(k) - 1.0)
-    }
-
-    fn of_calls_that_succeed(&self) -> f64 {
-        let p = 1.0 - self.rejection;
-        p * geometric(2.0 * self.rejection, self.attempts.get()) - (1.0 - self.failed())
-    }
-
-    fn failed(&self) -> f64 {
-        self.rejection.powf(f64::from(self.attempts.get()))
-    }
-
-    fn power_of_two(&self, exponent: u32) -> f64 {
-        f64::from(exponent).exp2()
+            + q.powf(f64::from(k)) * (f64::from(k).exp2() - 1.0)
     }
 }

@@ -1,6 +1,9 @@
 //! Above capacity: Eqs. 1–5 and 10 of the paper.
 
-use super::{Attempts, BadInput, Delay, Load, series::geometric};
+use super::{
+    Attempts, BadInput, Delay, Load,
+    series::{geometric, without_the_first},
+};
 
 /// A target that is offered more calls than it can serve, all of which retry.
 ///
@@ -50,7 +53,7 @@ impl Overload {
     /// Λ/λ − 1.
     #[must_use]
     pub fn retries_per_call(&self) -> f64 {
-        geometric(self.rejection(), self.attempts.get()) - 1.0
+        without_the_first(self.rejection(), self.attempts.get())
     }
 
     /// p̃^k = 1 − 1/ρ, the share of calls that fail in the end: the same for every k, because retries add no

@@ -49,6 +49,26 @@ fn equations_one_to_five_and_ten_hold_together() {
     }
 }
 
+/// The short form is the sum of Eqs. 6 and 7, outcome by outcome.
+#[test]
+fn the_delay_is_the_sum_over_outcomes() {
+    for k in 1..12_u32 {
+        for q in [0.01, 0.3, 0.5, 0.83, 1.0] {
+            let waits = |retries: u32| f64::from(retries).exp2() - 1.0;
+            let share = |retries: u32| f64::powi(q, retries.cast_signed());
+            let succeeded: f64 = (0..k).map(|i| share(i) * (1.0 - q) * waits(i)).sum();
+            let delay = Delay::new(q, attempts(k)).unwrap();
+            for (found, last) in [(delay.expected(), k), (delay.last_wait_omitted(), k - 1)] {
+                let expected = succeeded + share(k) * waits(last);
+                assert!(
+                    (found - expected).abs() < 1e-12 * (1.0 + expected),
+                    "k {k} p̃ {q}: {found} {expected}"
+                );
+            }
+        }
+    }
+}
+
 /// The printed Eq. 8 exceeds the sum of Eqs. 6 and 7 by p·p̃^k·(2^k − 1).
 #[test]
 fn the_excess_of_the_printed_delay() {

@@ -56,4 +56,11 @@ fn without_retries_feedback_is_none() {
     assert!((quiet.with_feedback().rejection - quiet.rejection()).abs() < 1e-15);
     assert_eq!(quiet.retries_per_call(), 0.0);
     assert_eq!(quiet.delay().last_wait_omitted(), 0.0);
+    // A rejection so rare that one minus it is one.
+    let rare = Below::new(load(0.01), attempts(1), buffer(50));
+    assert_eq!(
+        (rare.retries_per_call(), rare.delay().last_wait_omitted()),
+        (0.0, 0.0)
+    );
+    assert!(rare.rejection() > 0.0 && rare.delay().expected() > 0.0);
 }

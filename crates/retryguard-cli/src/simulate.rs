@@ -6,6 +6,7 @@ mod json;
 mod number;
 mod progress;
 mod table;
+mod tournament;
 
 use std::{
     fs,
@@ -18,7 +19,7 @@ use anyhow::{Context, bail};
 use retryguard_policy::Policy;
 use retryguard_sim::{
     comparison::{Plan, Summary, compare},
-    conduct::{Conduct, named},
+    conduct::{Conduct, NAMES, named},
     scenario::Scenario,
     streams::Seed,
     world::World,
@@ -34,7 +35,7 @@ use progress::Progress;
 /// Exits with 0, or with 2 when the scenario cannot be used.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The scenario file.
+    /// The scenario file; or `tournament`, for every known policy in many worlds.
     file: PathBuf,
     /// Compare only these: names of the scenario's policies, known names, or paths of policy files.
     #[arg(long = "policy", value_name = "P", num_args = 1..)]
@@ -80,14 +81,58 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.file.as_os_str() == "tournament" {
+        return try_tournament(arguments);
+    }
     let text = match fleets::simulate(arguments)? {
         Some(text) => text,
         None => worlds(arguments)?,
     };
+    print(&text)
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut conducts = retryguard_sim::tournament::policies();
+    if !arguments.policies.is_empty() {
+        conducts = chosen(&arguments.policies, &[])?;
+        if conducts
+            .iter()
+            .all(|conduct| conduct.name != retryguard_sim::tournament::ORACLE)
+        {
+            conducts.extend(named(retryguard_sim::tournament::ORACLE));
+        }
+    }
+    let plan = plan(arguments, 1)?;
+    let result = tournament::run(&conducts, &plan);
+    if let Some(folder) = &arguments.out {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let path = folder.join("README.md");
+        fs::write(&path, tournament::markdown(&result, arguments.seed))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if arguments.json {
+        print(&format!("{:#}\n", tournament::json(&result, arguments.seed)))
+    } else {
+        print(&tournament::text(&result, arguments.seed))
+    }
+}
+
+fn plan(arguments: &Arguments, usual: u32) -> anyhow::Result<Plan> {
+    if arguments.replications == Some(0) {
+        bail!("--replications is 0; give at least 1");
+    }
+    Ok(Plan {
+        seed: Seed(arguments.seed),
+        replications: arguments.replications.unwrap_or(usual),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    })
 }
 
 /// What is printed for a world of services.
@@ -105,17 +150,11 @@ fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
 fn simulate(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut scenario = read(&arguments.file)?;
     if !arguments.policies.is_empty() {
-        scenario.policies = chosen(&arguments.policies, &scenario)?;
+        let own: Vec<Conduct> = scenario.policies.iter().chain(&scenario.fixed).cloned().collect();
+        scenario.policies = chosen(&arguments.policies, &own)?;
     }
-    if arguments.replications == Some(0) {
-        bail!("--replications is 0; give at least 1");
-    }
-    let replications = arguments.replications.unwrap_or(scenario.replications);
-    let plan = Plan {
-        seed: Seed(arguments.seed),
-        replications,
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let plan = plan(arguments, scenario.replications)?;
+    let replications = plan.replications;
     let worlds = 1 + scenario.sweep.as_ref().map_or(0, |sweep| sweep.worlds.len());
     let progress = Progress::new(worlds * scenario.policies.len() * replications as usize);
     let compared = |world: &World| {
@@ -155,11 +194,11 @@ fn read(path: &Path) -> anyhow::Result<Scenario> {
 }
 
 /// The policies that the command line names: the scenario's own first, then known names, then files.
-fn chosen(wanted: &[String], scenario: &Scenario) -> anyhow::Result<Vec<Conduct>> {
+fn chosen(wanted: &[String], own: &[Conduct]) -> anyhow::Result<Vec<Conduct>> {
     wanted
         .iter()
         .map(|name| {
-            if let Some(own) = scenario.policies.iter().chain(&scenario.fixed).find(|it| it.name == *name) {
+            if let Some(own) = own.iter().find(|it| it.name == *name) {
                 return Ok(own.clone());
             }
             if let Some(known) = named(name) {
@@ -167,16 +206,22 @@ fn chosen(wanted: &[String], scenario: &Scenario) -> anyhow::Result<Vec<Conduct>
             }
             let path = Path::new(name);
             if !path.exists() {
-                let own: Vec<&str> = scenario.policies.iter().map(|it| it.name.as_str()).collect();
+                let known = own
+                    .iter()
+                    .map(|it| it.name.as_str())
+                    .chain(NAMES.iter().map(|(name, _)| *name));
+                let known: Vec<&str> = known.collect();
                 bail!(
-                    "there is no policy {name}: the scenario has {}; `retryguard simulate --help` tells what else may be \
-                     given",
-                    own.join(", ")
+                    "there is no policy {name}; give one of {}, or the path of a policy file",
+                    known.join(", ")
                 );
             }
             let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-            let policy = Policy::parse(&text).map_err(|mistakes| anyhow::anyhow!("{name} has mistakes:\n{mistakes}"))?;
-            let stem = path.file_stem().map_or_else(|| name.clone(), |stem| stem.to_string_lossy().into_owned());
+            let policy = Policy::parse(&text)
+                .map_err(|mistakes| anyhow::anyhow!("{name} has mistakes:\n{mistakes}"))?;
+            let stem = path
+                .file_stem()
+                .map_or_else(|| name.clone(), |stem| stem.to_string_lossy().into_owned());
             Ok(Conduct::of_policy(stem, policy))
         })
         .collect()

@@ -37,6 +37,8 @@ enum Event {
     Stage(u32),
     /// A user has thought enough.
     User { client: u32, user: u32 },
+    /// A request that was held back asks again whether it may be sent.
+    Launch(Handle),
     /// A request reaches its service.
     Reach(Handle),
     /// A service has done its own work on a request.
@@ -255,6 +257,7 @@ impl<'a> Engine<'a> {
             Event::Arrival(client) => self.arrival(client),
             Event::Stage(client) => self.stage(client),
             Event::User { client, user } => self.user(client, user),
+            Event::Launch(job) => self.launch(job),
             Event::Reach(job) => self.reach(job),
             Event::Worked(job) => self.worked(job),
             Event::Answer(job) => self.answer(job),

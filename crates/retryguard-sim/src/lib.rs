@@ -14,4 +14,5 @@ pub mod kernel;
 pub mod scenario;
 pub mod statistics;
 pub mod streams;
+pub mod tournament;
 pub mod world;

@@ -75,7 +75,7 @@ impl Part {
         }
     }
 
-    /// How long an attempt waits before it is sent.
+    /// How long an attempt waits before it asks again; nothing where it may be sent now.
     pub(crate) fn hold(&mut self, now: Instant) -> Duration {
         match self {
             Self::SendLimiter(limiter) => limiter.acquire(now),

@@ -101,6 +101,7 @@ pub fn named(name: &str) -> Option<Conduct> {
         "retryguard" => Conduct::of_policy(name, Policy::default()),
         "oracle" => Conduct {
             oracle: true,
+            propagates: true,
             ..foreign(name, u8::MAX, backoff(0, 0, Jitter::None))
         },
         _ => return None,

@@ -8,7 +8,7 @@ use retryguard_core::{
 };
 
 use super::{Engine, Event, Flight, Job, Parent, Peer, descend};
-use crate::{conduct::extra::Part, kernel::Handle, streams::Purpose, world::Effects};
+use crate::{conduct::extra::Part, distribution::seconds, kernel::Handle, streams::Purpose, world::Effects};
 
 /// Where a call comes from.
 pub(super) struct Origin {
@@ -197,7 +197,6 @@ impl Engine<'_> {
         let flight = self.flights.get_mut(handle).expect("a call that sends is there");
         let edge = &self.world.edges[flight.edge as usize];
         let line = &mut self.lines[flight.edge as usize];
-        let held = line.peers[flight.peer as usize].part.hold(self.now);
         let lineage = descend(flight.lineage, u64::from(attempt.number));
         let job = self.jobs.insert(Job {
             caller: handle,
@@ -227,17 +226,32 @@ impl Engine<'_> {
             result: None,
             entry: None,
         });
-        let travel = if edge.network.is_nothing() {
-            held
-        } else {
-            held + edge
-                .network
-                .draw(&mut self.seed.stream(lineage, Purpose::Network))
+        self.launch(job);
+    }
+
+    /// Sends a request, or lets it wait for its turn; one that nobody waits for any more is forgotten.
+    #[inline]
+    pub(super) fn launch(&mut self, handle: Handle) {
+        let job = self
+            .jobs
+            .get(handle)
+            .expect("a request that is not yet sent is there");
+        let Some(flight) = self.flights.get(job.caller).filter(|_| job.ends > self.now) else {
+            self.jobs.remove(handle);
+            return;
         };
-        if travel.is_zero() {
-            self.reach(job);
+        let part = &mut self.lines[flight.edge as usize].peers[flight.peer as usize].part;
+        let held = part.hold(self.now);
+        if !held.is_zero() {
+            self.queue.push(self.now.after(held), Event::Launch(handle));
+            return;
+        }
+        let network = &self.world.edges[job.edge as usize].network;
+        if network.is_nothing() {
+            self.reach(handle);
         } else {
-            self.queue.push(self.now.after(travel), Event::Reach(job));
+            let travel = network.draw(&mut self.seed.stream(job.lineage, Purpose::Network));
+            self.queue.push(self.now.after(travel), Event::Reach(handle));
         }
     }
 
@@ -304,16 +318,26 @@ impl Engine<'_> {
         self.use_room(to);
     }
 
-    /// There may be room at a service: whoever is held for it is sent, the latest first, because the latest
-    /// has most of its time left.
+    /// There may be room at a service: whoever is held for it is sent. The oldest first among those with time
+    /// enough to be served, because they have the least of it left; then the latest of the others.
     pub(super) fn use_room(&mut self, service: usize) {
+        let enough = seconds(self.floors[service].enough_time);
         while self.floors[service].has_room(self.now) {
-            let Some(handle) = self.floors[service].unhold() else {
-                return;
+            let (handle, late) = match self.floors[service].unhold() {
+                Some(found) => found,
+                None => return,
             };
-            let Some(flight) = self.flights.get_mut(handle) else {
+            let Some(flight) = self
+                .flights
+                .get_mut(handle)
+                .filter(|flight| flight.held.is_some())
+            else {
                 continue;
             };
+            if !late && self.now.after(enough) > flight.call.deadline().moment() {
+                self.floors[service].hold_late(handle);
+                continue;
+            }
             match flight.held.take() {
                 None => {}
                 Some(None) => self.drive(handle, |call, target, now, chance| {

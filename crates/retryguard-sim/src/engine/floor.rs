@@ -9,6 +9,7 @@ use retryguard_core::{Instant, Ratio, shed, shed::Shed};
 
 use super::nanos;
 use crate::{
+    distribution::Distribution,
     kernel::Handle,
     world::{Effects, Service, Shedding, Station},
 };
@@ -37,7 +38,17 @@ pub(super) struct Floor {
     pub(super) seen: std::collections::HashMap<u64, ()>,
     /// What doing a request twice does, under the policy in force.
     pub(super) effects: Effects,
-    held: Vec<Handle>,
+    /// A request that has so many seconds left will most likely be served in time.
+    pub(super) enough_time: f64,
+    held: VecDeque<Handle>,
+    held_late: Vec<Handle>,
+}
+
+/// How long the work takes at a station.
+fn time_of(station: &Station) -> &Distribution {
+    let (Station::Workers { time, .. } | Station::Capacity { time, .. } | Station::Instances { time, .. }) =
+        station;
+    time
 }
 
 /// What bounds the work.
@@ -153,7 +164,10 @@ impl Floor {
                 (Effects::ByPolicy, false) => Effects::Counted,
                 (effects, _) => effects,
             },
-            held: Vec::new(),
+            // Seven times the mean: one in a thousand of exponential times is longer.
+            enough_time: 7.0 * time_of(&service.station).mean(),
+            held: VecDeque::new(),
+            held_late: Vec::new(),
         }
     }
 
@@ -270,15 +284,22 @@ impl Floor {
     }
 
     pub(super) fn hold(&mut self, call: Handle) {
-        self.held.push(call);
+        self.held.push_back(call);
     }
 
-    pub(super) fn unhold(&mut self) -> Option<Handle> {
-        self.held.pop()
+    /// A call that has not enough time left to be sure.
+    pub(super) fn hold_late(&mut self, call: Handle) {
+        self.held_late.push(call);
+    }
+
+    /// The next call that is held, and whether it is one of the late.
+    pub(super) fn unhold(&mut self) -> Option<(Handle, bool)> {
+        let first = self.held.pop_front().map(|call| (call, false));
+        first.or_else(|| self.held_late.pop().map(|call| (call, true)))
     }
 
     pub(super) fn holds_any(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || !self.held_late.is_empty()
     }
 
     /// When there may be room that no request makes by leaving: the next second, at which capacity is given

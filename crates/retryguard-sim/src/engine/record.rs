@@ -96,7 +96,10 @@ impl Run {
     /// Retries for each call, whoever sent them.
     #[must_use]
     pub fn retries_per_call(&self) -> f64 {
-        ratio(self.services.iter().map(|service| service.retries).sum(), self.calls)
+        ratio(
+            self.services.iter().map(|service| service.retries).sum(),
+            self.calls,
+        )
     }
 
     /// Requests that reached the focus for each that would have without any retry, anywhere.

@@ -45,18 +45,18 @@ impl Default for SendLimiter {
 }
 
 impl SendLimiter {
-    /// Takes a token and says how long to wait for it. A token that is not there yet is taken in advance,
-    /// which is what sleeping until it comes amounts to.
+    /// Takes a token, or says how long to wait before asking again. The rate may change meanwhile, so nothing
+    /// is taken in advance.
     pub(super) fn acquire(&mut self, now: Instant) -> Duration {
         if !self.enabled {
             return Duration::ZERO;
         }
         self.fill(moment(now));
-        self.tokens -= 1.0;
-        if self.tokens >= 0.0 {
+        if self.tokens >= 1.0 {
+            self.tokens -= 1.0;
             return Duration::ZERO;
         }
-        seconds(-self.tokens / self.fill_rate)
+        seconds((1.0 - self.tokens) / self.fill_rate).max(Duration::from_micros(1))
     }
 
     pub(super) fn on_response(&mut self, throttled: bool, now: Instant) {

@@ -1,0 +1,227 @@
+//! Every known policy in many worlds, beside one that knows what nobody can know.
+//!
+//! The worlds are files of the catalogue. No policy is tuned to a single one of them: each runs with the
+//! settings that it has everywhere.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    comparison::{Plan, Summary, compare},
+    conduct::{Conduct, NAMES, named},
+    scenario::Scenario,
+};
+
+macro_rules! world {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../../scenarios/tournament/", $name, ".yaml")),
+        )
+    };
+}
+
+/// The worlds: their names and their files.
+pub const WORLDS: &[(&str, &str)] = &[
+    world!("stable"),
+    world!("errors-01"),
+    world!("errors-05"),
+    world!("errors-25"),
+    world!("errors-60"),
+    world!("overload-105"),
+    world!("overload-120"),
+    world!("overload-150"),
+    world!("overload-300"),
+    world!("random-and-overload"),
+    world!("load-errors"),
+    world!("slow-mode"),
+    world!("capacity-loss"),
+    world!("autoscaler-lag"),
+    world!("table-scaling"),
+    world!("flapping"),
+    world!("burst-attack"),
+    world!("broken-replica"),
+    world!("cold-start"),
+    world!("recovery"),
+    world!("metastable"),
+    world!("light-load"),
+    world!("closed-loop"),
+    world!("many-clients"),
+    world!("deep-errors"),
+    world!("deep-outage"),
+    world!("deep-overload"),
+];
+
+/// The policy that the others are measured by.
+pub const ORACLE: &str = "oracle";
+
+/// The whole tournament.
+#[derive(Debug, Clone)]
+pub struct Tournament {
+    /// The policies, in the order of every row.
+    pub policies: Vec<String>,
+    /// The worlds.
+    pub rows: Vec<Row>,
+}
+
+/// One world.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Its name.
+    pub world: String,
+    /// What it is.
+    pub claim: String,
+    /// How each policy fared.
+    pub scores: Vec<Score>,
+}
+
+/// How a policy fared in a world.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Score {
+    /// The share of calls that succeeded.
+    pub success: f64,
+    /// Successful calls, as a share of the oracle's.
+    pub goodput: f64,
+    /// Requests sent to the target for each call that succeeded, as a share of the oracle's.
+    pub cost: f64,
+    /// The 95th percentile of the time that calls took, in milliseconds.
+    pub p95: f64,
+}
+
+/// A world in which a policy is not among the best.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loss {
+    /// The world.
+    pub world: String,
+    /// Its goodput there.
+    pub goodput: f64,
+    /// Who did best.
+    pub better: String,
+    /// The best goodput there, the oracle's aside.
+    pub best: f64,
+}
+
+/// The policies of the tournament: all that are known.
+#[must_use]
+pub fn policies() -> Vec<Conduct> {
+    NAMES.iter().filter_map(|(name, _)| named(name)).collect()
+}
+
+/// The scenario of a world.
+///
+/// # Panics
+///
+/// Where a file of the catalogue has a mistake, which a test excludes.
+#[must_use]
+pub fn scenario(name: &str, text: &str) -> Scenario {
+    Scenario::parse(text, name, &mut |path| {
+        Err(format!("{path} is not part of the tournament"))
+    })
+    .unwrap_or_else(|mistakes| panic!("{name}: {mistakes}"))
+}
+
+/// Runs every policy in every world. `done` hears of each run that has ended.
+#[must_use]
+pub fn run(conducts: &[Conduct], plan: &Plan, done: &(dyn Fn(usize) + Sync)) -> Tournament {
+    let rows = WORLDS
+        .iter()
+        .map(|(name, text)| {
+            let scenario = scenario(name, text);
+            let summaries = compare(&scenario.world, conducts, &scenario.fixed, plan, done);
+            row(&scenario, &summaries)
+        })
+        .collect();
+    Tournament {
+        policies: conducts.iter().map(|conduct| conduct.name.clone()).collect(),
+        rows,
+    }
+}
+
+fn row(scenario: &Scenario, summaries: &[Summary]) -> Row {
+    let successes = |summary: &Summary| summary.mean("goodputPerSecond");
+    let per_success = |summary: &Summary| {
+        let calls = summary.mean("calls") * summary.mean("successRate");
+        summary.mean("attempts") / calls.max(1.0)
+    };
+    let oracle = summaries.iter().find(|summary| summary.name == ORACLE);
+    let (best, cheapest) = oracle.map_or((1.0, 1.0), |oracle| (successes(oracle), per_success(oracle)));
+    Row {
+        world: scenario.name.clone(),
+        claim: scenario.claim.trim().to_owned(),
+        scores: summaries
+            .iter()
+            .map(|summary| Score {
+                success: summary.mean("successRate"),
+                goodput: successes(summary) / best,
+                cost: per_success(summary) / cheapest,
+                p95: summary.mean("p95Ms"),
+            })
+            .collect(),
+    }
+}
+
+impl Tournament {
+    /// A policy's mean goodput over all worlds, and its worst.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a tournament has few worlds")]
+    pub fn overall(&self, policy: usize) -> (f64, f64) {
+        let goodputs = self.rows.iter().map(|row| row.scores[policy].goodput);
+        let mean = goodputs.clone().sum::<f64>() / self.rows.len().max(1) as f64;
+        (mean, goodputs.fold(f64::INFINITY, f64::min))
+    }
+
+    /// A policy's mean cost over all worlds in which it served anything worth speaking of.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a tournament has few worlds")]
+    pub fn cost(&self, policy: usize) -> f64 {
+        let costs: Vec<f64> = self
+            .rows
+            .iter()
+            .map(|row| row.scores[policy])
+            .map(|it| it.cost)
+            .collect();
+        costs.iter().sum::<f64>() / costs.len().max(1) as f64
+    }
+
+    /// The worlds in which somebody else, the oracle aside, served more than this policy by more than
+    /// `margin` of the oracle's goodput.
+    #[must_use]
+    pub fn losses(&self, policy: &str, margin: f64) -> Vec<Loss> {
+        let Some(own) = self.policies.iter().position(|name| name == policy) else {
+            return Vec::new();
+        };
+        let mut losses = Vec::new();
+        for row in &self.rows {
+            let others = self
+                .policies
+                .iter()
+                .zip(&row.scores)
+                .filter(|(name, _)| *name != ORACLE);
+            let best = others.max_by(|a, b| a.1.goodput.total_cmp(&b.1.goodput));
+            if let Some((name, best)) = best
+                && best.goodput > row.scores[own].goodput + margin
+            {
+                losses.push(Loss {
+                    world: row.world.clone(),
+                    goodput: row.scores[own].goodput,
+                    better: name.clone(),
+                    best: best.goodput,
+                });
+            }
+        }
+        losses
+    }
+
+    /// The worlds in which somebody served more than the oracle, which should not be: how much, by policy.
+    #[must_use]
+    pub fn above_the_oracle(&self) -> BTreeMap<String, f64> {
+        let mut above = BTreeMap::new();
+        for row in &self.rows {
+            for (name, score) in self.policies.iter().zip(&row.scores) {
+                if score.goodput > 1.01 {
+                    above.insert(format!("{name} in {}", row.world), score.goodput);
+                }
+            }
+        }
+        above
+    }
+}

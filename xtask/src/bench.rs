@@ -33,11 +33,7 @@ pub(crate) fn write() -> anyhow::Result<()> {
 
 /// Installs valgrind from Debian where it is missing.
 pub(crate) fn install_valgrind() -> anyhow::Result<()> {
-    if Command::new("valgrind").arg("--version").output().is_ok() {
-        return Ok(());
-    }
-    shell::step("package lists", "apt-get", &["update"])?;
-    shell::step("valgrind", "apt-get", &["install", "--yes", "valgrind"])
+    shell::debian(&["valgrind", "--version"], &["valgrind"])
 }
 
 struct Subject {

@@ -31,3 +31,24 @@ pub(crate) fn step_with(
     }
     Ok(())
 }
+
+/// Installs Debian packages unless `probe` already runs well.
+pub(crate) fn debian(probe: &[&str], packages: &[&str]) -> anyhow::Result<()> {
+    let [program, arguments @ ..] = probe else {
+        return Ok(());
+    };
+    if Command::new(program)
+        .args(arguments)
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
+        return Ok(());
+    }
+    step("package lists", "apt-get", &["update"])?;
+    let arguments: Vec<&str> = ["install", "--yes", "--no-install-recommends"]
+        .iter()
+        .chain(packages)
+        .copied()
+        .collect();
+    step("packages", "apt-get", &arguments)
+}

@@ -25,6 +25,10 @@ pub(crate) fn python() -> anyhow::Result<PathBuf> {
     if !ready.exists() {
         eprintln!("== Storm: installing stormpy {VERSION} (once, about a minute)");
         let text = folder.to_string_lossy().into_owned();
+        shell::debian(
+            &["python3", "-c", "import venv, ensurepip"],
+            &["python3", "python3-venv"],
+        )?;
         shell::step("Storm", "python3", &["-m", "venv", &text])?;
         let wanted = format!("stormpy=={VERSION}");
         shell::step(

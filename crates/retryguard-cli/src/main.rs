@@ -6,6 +6,7 @@ mod check;
 mod lint;
 mod predict;
 mod simulate;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ enum Command {
     Lint(lint::Arguments),
     Predict(predict::Arguments),
     Simulate(simulate::Arguments),
+    Tune(tune::Tune),
 }
 
 fn main() -> ExitCode {
@@ -33,5 +35,6 @@ fn main() -> ExitCode {
         Command::Lint(arguments) => lint::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Tune(tune) => tune.run(),
     }
 }

@@ -48,3 +48,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
 ];
 
 pub(super) const TIMES: &str = include_str!("../../../../models/resiliency-patterns/times.props");
+
+pub(super) const POLICY_RETRY: &str = include_str!("../../../../models/policy/retry.prism");
+
+pub(super) const POLICY_BREAKER: &str = include_str!("../../../../models/policy/breaker.prism");

@@ -3,6 +3,7 @@
 mod constants;
 mod embedded;
 mod output;
+pub(crate) mod policy;
 mod suite;
 
 use std::path::{Path, PathBuf};
@@ -13,13 +14,15 @@ use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 use retryguard_model::{Constants, Format, Model, Options, Properties};
 
+pub(crate) use output::print;
+
 use output::Row;
 
 /// Checks a model in the PRISM language, or the suite of resiliency patterns.
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     /// The model: a file in the PRISM language that describes a ctmc.
-    #[arg(required_unless_present = "suite")]
+    #[arg(required_unless_present_any = ["suite", "policy"])]
     model: Option<PathBuf>,
     /// A property, such as 'P=? [ F<=10 x=3 ]'. May be given more than once.
     #[arg(long = "prop", value_name = "PROPERTY")]
@@ -50,6 +53,8 @@ pub(crate) struct Check {
         requires = "suite"
     )]
     out: PathBuf,
+    #[command(flatten)]
+    world: policy::World,
     /// Build the chain as written, without reductions.
     #[arg(long)]
     no_reduce: bool,
@@ -102,6 +107,9 @@ impl Check {
                 .num_threads(threads)
                 .build_global()
                 .context("cannot start the threads")?;
+        }
+        if self.world.policy.is_some() {
+            return self.run_policy();
         }
         match (&self.suite, &self.model) {
             (Some(Suite::ResiliencyPatterns), _) => suite::run(&self.out),
@@ -163,12 +171,25 @@ impl Check {
                 }
             })?);
         }
+        self.print_rows(&all, &[])
+    }
+
+    fn run_policy(&self) -> anyhow::Result<()> {
+        let lowered = self.world.lower()?;
+        for loss in &lowered.losses {
+            eprintln!("loss: {loss}");
+        }
+        eprintln!("one unit of time is {:.3} ms", lowered.unit * 1e3);
+        self.print_rows(&lowered.solve()?, &lowered.losses)
+    }
+
+    fn print_rows(&self, rows: &[Row], losses: &[String]) -> anyhow::Result<()> {
         output::print(&if self.json {
-            output::json(&all)
+            output::json(rows, losses)
         } else if self.csv {
-            output::csv(&all)
+            output::csv(rows)
         } else {
-            output::text(&all)
+            output::text(rows)
         })
     }
 

@@ -7,13 +7,13 @@ use retryguard_model::{Answer, Constants, Outcome, Value};
 use serde_json::{Map, json};
 
 /// One answer and the constants it is for.
-pub(super) struct Row {
-    pub(super) constants: Constants,
-    pub(super) answer: Answer,
+pub(crate) struct Row {
+    pub(crate) constants: Constants,
+    pub(crate) answer: Answer,
 }
 
 /// Prints to standard output. A reader that has seen enough is no error.
-pub(super) fn print(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -77,9 +77,14 @@ fn number_text(value: f64) -> String {
     }
 }
 
-pub(super) fn json(rows: &[Row]) -> String {
+/// With what the model leaves out, where it was made from something larger.
+pub(super) fn json(rows: &[Row], losses: &[String]) -> String {
     let results: Vec<serde_json::Value> = rows.iter().map(row_json).collect();
-    format!("{:#}\n", json!({ "results": results }))
+    let mut all = json!({ "results": results });
+    if !losses.is_empty() {
+        all["losses"] = json!(losses);
+    }
+    format!("{all:#}\n")
 }
 
 fn row_json(row: &Row) -> serde_json::Value {

@@ -10,6 +10,9 @@ use std::collections::BinaryHeap;
 use super::lane::Lane;
 use crate::chain::index;
 
+/// Paths through the cheapest state at which elimination of a large component gives up.
+const MESH: usize = 400;
+
 /// The most states that are eliminated as a dense matrix.
 const DENSE: usize = 2_500;
 
@@ -151,6 +154,10 @@ impl Elimination {
             if left <= DENSE && now * 9 >= left * left {
                 self.finish_dense(&gone, &mut factor);
                 return Some(factor);
+            }
+            // Dear states while many are left: a mesh rather than chains, and sweeps are cheaper.
+            if left > DENSE && now > MESH && limit != usize::MAX {
+                return None;
             }
             gone[k] = true;
             self.take_out(k, &mut factor);

@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use axum::{Router, routing::get};
@@ -69,7 +70,11 @@ impl House {
         Self {
             layer,
             server: serve(router).await,
-            client: reqwest::Client::new(),
+            // A handler that is not ended fails its test instead of holding it up for ever.
+            client: reqwest::Client::builder()
+                .timeout(Duration::from_secs(30))
+                .build()
+                .unwrap(),
             doors,
         }
     }

@@ -208,7 +208,7 @@ async fn a_server_that_sheds_is_not_retried() {
     let target = Target::new();
     let both = policy(
         "services: { target: { breaker: off, gate: { scope: retries }, \
-         server: { inFlight: 2, retryAfter: 10s } } }",
+         server: { inFlight: 2, retryAfter: 1ms } } }",
     );
     let server = serve(target.router().layer(ServerLayer::new(&both, "target"))).await;
     let client = Client::new(&both, "target").unwrap();

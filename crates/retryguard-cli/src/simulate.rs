@@ -1,5 +1,6 @@
 //! `retryguard simulate`: what a policy will do in a system, before it is deployed.
 
+mod contest;
 mod csv;
 mod fleets;
 mod json;
@@ -35,7 +36,8 @@ use progress::Progress;
 /// Exits with 0, or with 2 when the scenario cannot be used.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The scenario file; or `tournament`, for every known policy in many worlds.
+    /// The scenario file; or `tournament`, for every known policy in many worlds; or `contest`, for the public
+    /// contest of backoffs.
     file: PathBuf,
     /// Compare only these: names of the scenario's policies, known names, or paths of policy files.
     #[arg(long = "policy", value_name = "P", num_args = 1..)]
@@ -83,6 +85,14 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.file.as_os_str() == "tournament" {
         return try_tournament(arguments);
+    }
+    if arguments.file.as_os_str() == "contest" {
+        let rounds = plan(arguments, 100)?.replications;
+        return print(&if arguments.json {
+            format!("{:#}\n", contest::json(arguments.seed, rounds))
+        } else {
+            contest::text(arguments.seed, rounds)
+        });
     }
     let text = match fleets::simulate(arguments)? {
         Some(text) => text,

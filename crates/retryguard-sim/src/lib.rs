@@ -7,6 +7,7 @@
 
 pub mod comparison;
 pub mod conduct;
+pub mod contest;
 pub mod distribution;
 pub mod engine;
 pub mod fleet;

@@ -161,7 +161,8 @@ fn short(tick: f64) -> f64 {
     (tick * 1e9).round() / 1e9
 }
 
-fn escaped(text: &str) -> String {
+/// A text as XML and HTML write it.
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

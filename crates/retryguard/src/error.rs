@@ -20,7 +20,7 @@ pub enum Error<E> {
         retry_after: Option<Duration>,
     },
     /// The last attempt ran out of time.
-    #[error("no answer in time after {attempts} attempts; not retried: {refusal} ({})", refusal.next_step())]
+    #[error("no answer in time at attempt {attempts}; not retried: {refusal} ({})", refusal.next_step())]
     TimedOut {
         /// How many attempts were made.
         attempts: u8,
@@ -30,7 +30,7 @@ pub enum Error<E> {
         retry_after: Option<Duration>,
     },
     /// The last attempt failed without a response.
-    #[error("failed after {attempts} attempts; not retried: {refusal} ({})", refusal.next_step())]
+    #[error("failed at attempt {attempts}; not retried: {refusal} ({})", refusal.next_step())]
     Failed {
         /// What the service below said.
         #[source]

@@ -3,7 +3,8 @@
 //! A gRPC response is an HTTP 200 whatever happened; its status is in the headers or, more often, in the
 //! trailers. So the service below is asked for one frame more before its answer is judged: a failure without
 //! a message shows itself there, and can still be retried. A stream that has begun to deliver messages cannot
-//! be, and passes.
+//! be, and passes. The price: a stream whose first message comes late is handed on late, and the attempt's time
+//! runs until then; give such a service a policy without an attempt timeout and with a deadline to match.
 
 use std::{
     pin::Pin,

@@ -194,7 +194,7 @@ async fn errors_say_which_part_refused_and_what_to_do() {
     let late = text("maxRetries: 3, deadline: 50ms", &Scripted::new([silence()]), 1).await;
     assert_eq!(
         late,
-        "no answer in time after 1 attempts; not retried: deadline (raise the deadline or shorten timeouts \
+        "no answer in time at attempt 1; not retried: deadline (raise the deadline or shorten timeouts \
          and delays so that attempts fit)"
     );
     let away = Scripted::new([status(503).with("retry-after", "9")]);

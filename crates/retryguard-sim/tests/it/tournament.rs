@@ -1,0 +1,62 @@
+//! The tournament: what must hold whoever wins.
+
+use retryguard_sim::{
+    comparison::Plan,
+    streams::Seed,
+    tournament::{WORLDS, policies, run, scenario},
+};
+
+#[test]
+fn there_are_twenty_worlds_and_more_and_all_can_be_read() {
+    assert!(WORLDS.len() >= 20);
+    for (name, text) in WORLDS {
+        assert_eq!(scenario(name, text).name, *name);
+    }
+}
+
+#[test]
+fn nobody_passes_the_oracle_and_no_result_is_missing() {
+    let mut conducts = policies();
+    // The whole field runs in the command; these are the ones that differ most.
+    conducts.retain(|it| {
+        [
+            "none",
+            "immediate",
+            "fixed",
+            "aws-adaptive",
+            "retryguard",
+            "oracle",
+        ]
+        .contains(&it.name.as_str())
+    });
+    let plan = Plan {
+        seed: Seed(1),
+        replications: 1,
+        threads: 2,
+    };
+    let tournament = run(&conducts, &plan, &|_| ());
+    assert_eq!(tournament.rows.len(), WORLDS.len());
+    let above = tournament.above_the_oracle();
+    assert!(above.is_empty(), "{above:?}");
+    for row in &tournament.rows {
+        assert!(
+            row.scores
+                .iter()
+                .all(|score| score.goodput.is_finite() && score.cost.is_finite()),
+            "{}",
+            row.world
+        );
+    }
+    // Where a queue has no end and nobody waits for it, only a policy that stops sending comes back.
+    let ours = tournament
+        .policies
+        .iter()
+        .position(|name| name == "retryguard")
+        .unwrap();
+    let metastable = tournament
+        .rows
+        .iter()
+        .find(|row| row.world == "metastable")
+        .unwrap();
+    assert!(metastable.scores[ours].goodput > 0.9);
+}

@@ -52,6 +52,8 @@ fn dot(program: &Program, chain: &Chain) -> String {
     out
 }
 
+/// Storm's direct encoding. What transitions earn is added to what their state earns, by their rates: the same expectation, except
+/// at an instant.
 fn drn(program: &Program, chain: &Chain) -> String {
     let names: Vec<String> = program
         .rewards
@@ -66,7 +68,7 @@ fn drn(program: &Program, chain: &Chain) -> String {
         .collect();
     let states = chain.states();
     let mut out = format!(
-        "@type: CTMC\n@parameters\n\n@reward_models\n{}\n@nr_states\n{states}\n@nr_choices\n{states}\n@model\n",
+        "@type: CTMC\n@value_type: double\n@parameters\n\n@reward_models\n{}\n@nr_states\n{states}\n@nr_choices\n{states}\n@model\n",
         names.join(" ")
     );
     for s in 0..states {
@@ -88,7 +90,7 @@ fn drn(program: &Program, chain: &Chain) -> String {
         }
         out.push_str("\n\taction 0\n");
         for (to, rate) in chain.row(s) {
-            let _ = writeln!(out, "\t\t{to} : {}", rate / total);
+            let _ = writeln!(out, "\t\t{to} : {rate}");
         }
     }
     out

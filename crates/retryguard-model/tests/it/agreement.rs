@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use retryguard_model::{Constants, Model, Options, Outcome, Properties, Value, check};
+use retryguard_model::{Constants, Format, Model, Options, Outcome, Properties, Value, check, export};
 use serde_json::json;
 
 use crate::jobs;
@@ -183,4 +183,48 @@ fn the_suite_agrees_with_storm_at_a_smaller_size() {
 #[test]
 fn simple_proxy_agrees_with_storm_at_full_size() {
     suite_agrees(str::to_owned, &["simple-proxy"], &[0.5, 1.0]);
+}
+
+/// The exported chain, read back by Storm, says what we say of the model.
+#[test]
+fn an_exported_chain_is_read_by_storm() {
+    let Some(python) = jobs::python() else {
+        return;
+    };
+    let text = std::fs::read_to_string(folder("tests/chains/queue.prism")).unwrap();
+    let model = Model::parse(&text).unwrap();
+    let exported = export(&model, &Constants::new(), &Options::default(), Format::Drn).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("queue.drn");
+    std::fs::write(&path, exported).unwrap();
+    let properties: Vec<String> = [
+        "P=? [ F<=3 \"full\" ]",
+        "S=? [ \"full\" ]",
+        "R{\"length\"}=? [ C<=4 ]",
+        "R{\"length\"}=? [ F \"full\" ]",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let answer = jobs::ask(
+        &python,
+        &[json!({"model": path, "properties": properties, "drn": true})],
+    )
+    .remove(0);
+    let theirs = answer["values"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    for (theirs, ours) in theirs
+        .iter()
+        .zip(ours(&text, &properties, &Constants::new(), true))
+    {
+        assert!(agree(theirs, &ours), "Storm {theirs}, we {ours:?}");
+    }
+}
+
+#[test]
+fn a_picture_shows_every_state() {
+    let text = std::fs::read_to_string(folder("tests/chains/queue.prism")).unwrap();
+    let model = Model::parse(&text).unwrap();
+    let exported = export(&model, &Constants::new(), &Options::default(), Format::Dot).unwrap();
+    assert!(exported.starts_with("digraph"));
+    assert_eq!(exported.matches("q=").count(), 6);
+    assert_eq!(exported.matches(" -> ").count(), 11);
 }

@@ -94,7 +94,7 @@ const RACES: &[Race] = &[
     Race {
         title: "Tandem queue, nothing to reduce: long run",
         model: "models/tandem-queue.prism",
-        constants: "c=100",
+        constants: "c=10",
         properties: &["S=? [ sc=c & sm=c & ph=2 ]"],
         wanted: 0.5,
         reference: None,

@@ -15,6 +15,7 @@ mod export;
 mod expr;
 mod options;
 mod program;
+mod questions;
 mod reduce;
 mod solve;
 mod source;

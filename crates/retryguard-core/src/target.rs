@@ -28,119 +28,36 @@
 //! Time may repeat and may even run backwards (two threads read their clocks before they reach the lock):
 //! every input is clamped to the latest time seen.
 
+mod admit;
+mod permit;
+mod replace;
+mod settings;
+mod settle;
+
 use std::sync::Arc;
 
 use crate::{
-    breaker::{self, Breaker, Pass},
-    budget::{self, Budget, Charge},
-    bulkhead::{self, Bulkhead, Limit, Place, Ticket},
-    call,
+    breaker::{self, Breaker},
+    budget::Budget,
+    bulkhead::{self, Bulkhead, Limit, Ticket},
     chance::Chance,
     criticality::Criticality,
-    gate::{self, Gate},
-    guard::{self, Guard, Sample, Signal},
-    hedge::{self, Hedge},
+    gate::Gate,
+    guard::{self, Guard, Sample},
+    hedge::Hedge,
     latency::Latencies,
-    outcome::{FailureKind, Outcome},
     ratio::Ratio,
     refusal::Refusal,
-    throttle::{self, Counted, Throttle},
+    throttle::Throttle,
     time::Instant,
 };
 
-/// Everything that a compiled policy says about one target.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings {
-    /// The rules for each call.
-    pub call: call::Settings,
-    /// How the target's hints are obeyed.
-    pub gate: gate::Settings,
-    /// The breaker, if there is one.
-    pub breaker: Option<breaker::Settings>,
-    /// The budget, if there is one.
-    pub budget: Option<budget::Settings>,
-    /// The throttle, if there is one.
-    pub throttle: Option<throttle::Settings>,
-    /// The bulkhead, if there is one.
-    pub bulkhead: Option<bulkhead::Settings>,
-    /// Hedging, if it is wanted.
-    pub hedge: Option<hedge::Settings>,
-    /// The guard, if there is one.
-    pub guard: Option<guard::Settings>,
-    /// Features whose calls are refused.
-    pub features_off: Vec<Box<str>>,
-}
+pub use permit::{AttemptKind, Permit};
+pub use settings::Settings;
 
-/// What kind of attempt asks to be admitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AttemptKind {
-    /// The first of its call.
-    First,
-    /// One after a failure.
-    Retry,
-    /// One beside another that is still running.
-    Hedge,
-}
+pub(crate) use permit::{Admission, Queued};
 
-impl AttemptKind {
-    /// The word used in tags and metric labels.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Retry => "retry",
-            Self::Hedge => "hedge",
-        }
-    }
-}
-
-/// Leave to send one attempt. Not `Clone`; given back exactly once, through [`Target::settle`] or
-/// [`Target::abandon`]. A debug build panics when one is lost.
-#[derive(Debug)]
-#[must_use = "a permit is settled or abandoned"]
-pub struct Permit {
-    kind: AttemptKind,
-    criticality: Criticality,
-    started: Instant,
-    pass: Option<Pass>,
-    counted: Option<Counted>,
-    given_back: bool,
-}
-
-impl Permit {
-    /// The kind of attempt it was given for.
-    #[must_use]
-    pub const fn kind(&self) -> AttemptKind {
-        self.kind
-    }
-
-    /// Whether the attempt probes a half-open breaker.
-    #[must_use]
-    pub fn is_probe(&self) -> bool {
-        self.pass.is_some_and(Pass::is_probe)
-    }
-}
-
-impl Drop for Permit {
-    #[inline]
-    fn drop(&mut self) {
-        debug_assert!(self.given_back || std::thread::panicking(), "a permit was lost");
-    }
-}
-
-/// The answer to an attempt that asks to be sent.
-#[derive(Debug)]
-pub(crate) enum Admission {
-    Sent(Permit),
-    Queued(Queued),
-}
-
-/// An attempt that waits for a place in the bulkhead.
-#[derive(Debug)]
-pub(crate) struct Queued {
-    pub(crate) kind: AttemptKind,
-    counted: Option<Counted>,
-}
+use replace::Numbers;
 
 /// Something that operators want to hear of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,15 +94,6 @@ pub struct Target {
     changes: Vec<Change>,
 }
 
-/// From where the parts that a later policy brings number what they give out. Goes on from part to part, so
-/// that a permit or a charge which outlives its part means nothing to the next one.
-#[derive(Debug, Clone, Copy, Default)]
-struct Numbers {
-    breaker: u32,
-    budget: u64,
-    throttle: u64,
-}
-
 impl Target {
     /// The most changes that are kept for a driver that does not take them.
     pub const MOST_CHANGES: usize = 64;
@@ -214,67 +122,6 @@ impl Target {
         };
         target.replace(settings, now);
         target
-    }
-
-    /// Puts a new policy in force at once, also for calls that are under way. Every part that was there
-    /// before keeps its state.
-    pub fn replace(&mut self, settings: Arc<Settings>, now: Instant) {
-        let now = self.clamp(now);
-        self.gate.replace(settings.gate);
-        self.bulkhead.replace(bulkhead_or_none(settings.bulkhead));
-        let numbers = self.note_numbers();
-        let from = self.breaker_state();
-        swap(
-            &mut self.breaker,
-            settings.breaker,
-            |part, new| part.replace(new, now),
-            |new| Breaker::new(new, now).numbered_from(numbers.breaker),
-        );
-        self.note_breaker(from);
-        swap(
-            &mut self.budget,
-            settings.budget,
-            |part, new| part.replace(new, now),
-            |new| Budget::new(new, now).numbered_from(numbers.budget),
-        );
-        swap(
-            &mut self.throttle,
-            settings.throttle,
-            |part, new| part.replace(new, now),
-            |new| Throttle::new(new, now).numbered_from(numbers.throttle),
-        );
-        swap(&mut self.hedge, settings.hedge, Hedge::replace, Hedge::new);
-        if self.guard.is_none() {
-            self.sample = Sample::default();
-        }
-        swap(
-            &mut self.guard,
-            settings.guard,
-            |part, new| part.replace(new, now),
-            |new| Guard::new(new, now),
-        );
-        let reads_delay = settings.guard.is_some_and(|guard| guard.signal == Signal::Delay);
-        self.delays = reads_delay.then(|| self.delays.take().unwrap_or_default());
-        self.sample_ends = settings.guard.map_or(Instant::NEVER, |guard| {
-            // A sample that has begun is not put off, or frequent swaps would starve the guard.
-            self.sample_ends.min(now.after(guard.interval))
-        });
-        self.settings = settings;
-    }
-
-    /// Brings the numbers up to date with the parts that are there.
-    fn note_numbers(&mut self) -> Numbers {
-        let numbers = &mut self.numbers;
-        if let Some(breaker) = &self.breaker {
-            numbers.breaker = breaker.number_for_next();
-        }
-        if let Some(budget) = &self.budget {
-            numbers.budget = budget.number_for_next();
-        }
-        if let Some(throttle) = &self.throttle {
-            numbers.throttle = throttle.number_for_next();
-        }
-        *numbers
     }
 
     /// The policy in force.
@@ -374,187 +221,9 @@ impl Target {
         Some(self.gate.jittered(wait, chance))
     }
 
-    /// Asks for leave to send an attempt, in the order that the module states.
-    #[inline]
-    pub(crate) fn admit(
-        &mut self,
-        kind: AttemptKind,
-        criticality: Criticality,
-        ticket: Ticket,
-        now: Instant,
-        chance: &mut impl Chance,
-    ) -> Result<Admission, Refusal> {
-        if kind == AttemptKind::First && self.gate.holds_first(criticality, now).is_some() {
-            return Err(Refusal::RetryAfter);
-        }
-        self.look_at_breaker(now)?;
-        let counted = match &mut self.throttle {
-            Some(throttle) => Some(
-                throttle
-                    .admit(criticality, now, chance)
-                    .ok_or(Refusal::Throttled)?,
-            ),
-            None => None,
-        };
-        let place = if kind == AttemptKind::Hedge {
-            if self.bulkhead.try_acquire() {
-                Ok(Place::Taken)
-            } else {
-                Err(Refusal::BulkheadFull)
-            }
-        } else {
-            self.bulkhead.acquire(ticket)
-        };
-        match place {
-            Ok(Place::Taken) => self
-                .pass_breaker(kind, criticality, counted, now)
-                .map(Admission::Sent),
-            Ok(Place::Queued) => Ok(Admission::Queued(Queued { kind, counted })),
-            Err(refusal) => {
-                self.forget(criticality, counted);
-                Err(refusal)
-            }
-        }
-    }
-
-    /// Whether the target as a whole has turned attempts of this kind away since one was decided.
-    pub(crate) fn has_closed_to(&self, kind: AttemptKind, criticality: Criticality, now: Instant) -> bool {
-        match kind {
-            AttemptKind::First => self.gate.holds_first(criticality, now).is_some(),
-            AttemptKind::Retry | AttemptKind::Hedge => {
-                self.gate.holds_again(criticality, now)
-                    || self.gate.forbids_retries(now)
-                    || self.guard_share() == Ratio::ZERO
-            }
-        }
-    }
-
-    /// A waiting attempt has been given its place: the last question, asked again because time has passed.
-    pub(crate) fn admit_granted(
-        &mut self,
-        queued: &Queued,
-        criticality: Criticality,
-        now: Instant,
-    ) -> Result<Permit, Refusal> {
-        self.pass_breaker(queued.kind, criticality, queued.counted, now)
-    }
-
-    /// A waiting attempt gives up, whether it still stands in the queue or has just been given its place.
-    pub(crate) fn leave_queue(&mut self, queued: &Queued, criticality: Criticality, ticket: Ticket) {
-        self.forget(criticality, queued.counted);
-        if !self.bulkhead.leave(ticket) {
-            self.bulkhead.release();
-        }
-    }
-
     /// How long an attempt may wait for a place.
     pub(crate) fn queue_wait(&self) -> std::time::Duration {
         self.bulkhead.wait()
-    }
-
-    #[inline]
-    fn look_at_breaker(&mut self, now: Instant) -> Result<(), Refusal> {
-        match &mut self.breaker {
-            Some(breaker) if breaker.state() != breaker::State::Closed => {
-                let from = breaker.state();
-                let answer = breaker.would_admit(now);
-                self.note_breaker(from);
-                answer
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The last step: takes a probe where the breaker is half-open, and gives the place back where it refuses.
-    #[inline]
-    fn pass_breaker(
-        &mut self,
-        kind: AttemptKind,
-        criticality: Criticality,
-        counted: Option<Counted>,
-        now: Instant,
-    ) -> Result<Permit, Refusal> {
-        let pass = match &mut self.breaker {
-            None => None,
-            Some(breaker) => match breaker.pass_closed() {
-                Some(pass) => Some(pass),
-                None => self.take_probe(criticality, counted, now)?,
-            },
-        };
-        match kind {
-            AttemptKind::First => {
-                if let Some(budget) = &mut self.budget {
-                    budget.on_first_attempt(now);
-                }
-            }
-            AttemptKind::Retry | AttemptKind::Hedge => {
-                self.sample.retries += u64::from(self.guard.is_some());
-            }
-        }
-        Ok(Permit {
-            kind,
-            criticality,
-            started: now,
-            pass,
-            counted,
-            given_back: false,
-        })
-    }
-
-    #[cold]
-    fn take_probe(
-        &mut self,
-        criticality: Criticality,
-        counted: Option<Counted>,
-        now: Instant,
-    ) -> Result<Option<Pass>, Refusal> {
-        let from = self.breaker_state();
-        let answer = self
-            .breaker
-            .as_mut()
-            .map(|breaker| breaker.admit(now))
-            .transpose();
-        self.note_breaker(from);
-        if answer.is_err() {
-            self.bulkhead.release();
-            self.forget(criticality, counted);
-        }
-        answer
-    }
-
-    fn forget(&mut self, criticality: Criticality, counted: Option<Counted>) {
-        if let (Some(throttle), Some(counted)) = (&mut self.throttle, counted) {
-            throttle.forget(criticality, counted);
-        }
-    }
-
-    /// Whether the target as a whole allows one more retry or hedge now, and what it costs.
-    pub(crate) fn allow_again(
-        &mut self,
-        after_timeout: bool,
-        now: Instant,
-        chance: &mut impl Chance,
-    ) -> Result<Option<Charge>, Refusal> {
-        if self.gate.forbids_retries(now) {
-            return Err(Refusal::TargetForbids);
-        }
-        if self.guard.as_ref().is_some_and(|guard| !guard.allows(chance)) {
-            return Err(Refusal::Guard);
-        }
-        match &mut self.budget {
-            None => Ok(None),
-            Some(budget) => budget
-                .withdraw(after_timeout, now)
-                .map(Some)
-                .ok_or(Refusal::Budget),
-        }
-    }
-
-    /// Gives the cost of a retry back that was not sent.
-    pub(crate) fn refund(&mut self, charge: Option<Charge>) {
-        if let (Some(budget), Some(charge)) = (&mut self.budget, charge) {
-            budget.refund(charge);
-        }
     }
 
     pub(crate) fn gate(&self) -> &Gate {
@@ -573,113 +242,6 @@ impl Target {
         }
     }
 
-    /// An attempt has ended. Every part learns of it; the permit is used up.
-    #[inline]
-    pub(crate) fn settle(&mut self, mut permit: Permit, outcome: &Outcome, now: Instant) {
-        let failure = outcome.failure();
-        if failure.is_some_and(|failure| failure.kind == FailureKind::Cancelled) {
-            return self.abandon(permit);
-        }
-        permit.given_back = true;
-        let rejected = failure.is_some_and(|failure| failure.rejection);
-        let started = permit.started;
-        self.bulkhead.release();
-        if self.bulkhead.is_adaptive() {
-            self.bulkhead.on_latency(now.since(started), rejected, now);
-        }
-        if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
-            let from = breaker.state();
-            breaker.on_end(pass, failure.is_none_or(|failure| !failure.unhealthy), now);
-            self.note_breaker(from);
-        }
-        if let Some(throttle) = &mut self.throttle
-            && !rejected
-        {
-            throttle.on_accept(permit.criticality, now);
-        }
-        if let Some(budget) = &mut self.budget {
-            budget.on_attempt_end(failure.is_none(), now);
-        }
-        match failure {
-            None => {
-                if let Some(hedge) = &mut self.hedge {
-                    hedge.on_success(now.since(started));
-                }
-            }
-            Some(failure) => {
-                let again = permit.kind != AttemptKind::First;
-                self.gate.on_hints(&failure.hints, permit.criticality, again, now);
-            }
-        }
-        if self.guard.is_some() {
-            self.sample_attempt(permit.kind, failure.is_none(), rejected, now.since(started));
-        }
-        self.end_sample(now);
-    }
-
-    /// An attempt was given up before it came to anything: it leaves no trace.
-    pub(crate) fn abandon(&mut self, mut permit: Permit) {
-        permit.given_back = true;
-        self.bulkhead.release();
-        if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
-            breaker.on_abandon(pass);
-        }
-        self.forget(permit.criticality, permit.counted);
-    }
-
-    #[inline]
-    fn sample_attempt(
-        &mut self,
-        kind: AttemptKind,
-        success: bool,
-        rejected: bool,
-        latency: std::time::Duration,
-    ) {
-        if kind == AttemptKind::First {
-            self.sample.calls += 1;
-            self.sample.rejected += u64::from(rejected);
-            if let Some(delays) = &mut self.delays {
-                delays.add(latency);
-            }
-        } else {
-            self.sample.retries_succeeded += u64::from(success);
-        }
-    }
-
-    /// Feeds the guard once its interval is over.
-    #[inline]
-    pub(crate) fn end_sample(&mut self, now: Instant) {
-        if now >= self.sample_ends {
-            self.feed_guard(now);
-        }
-    }
-
-    #[cold]
-    fn feed_guard(&mut self, now: Instant) {
-        let Some(guard) = &mut self.guard else {
-            self.sample_ends = Instant::NEVER;
-            return;
-        };
-        if let Some(delays) = &mut self.delays {
-            self.sample.delay = delays.quantile(Self::DELAY_QUANTILE);
-            delays.clear();
-        }
-        let interval = guard.settings().interval.max(std::time::Duration::from_millis(1));
-        // Intervals in which nothing happened at all are samples too, but no more of them than can matter.
-        for _ in 0..=64 {
-            let sample = std::mem::take(&mut self.sample);
-            let decided = guard.feed(&sample, self.sample_ends);
-            self.sample_ends = self.sample_ends.after(interval);
-            if let Some(decision) = decided {
-                note(&mut self.changes, Change::Guard(decision));
-            }
-            if now < self.sample_ends {
-                return;
-            }
-        }
-        self.sample_ends = now.after(interval);
-    }
-
     #[inline]
     fn note_breaker(&mut self, from: breaker::State) {
         let to = self.breaker_state();
@@ -695,20 +257,6 @@ fn note(changes: &mut Vec<Change>, change: Change) {
         changes.remove(0);
     }
     changes.push(change);
-}
-
-/// Replaces, makes or drops an optional part.
-fn swap<Part, New>(
-    part: &mut Option<Part>,
-    new: Option<New>,
-    replace: impl FnOnce(&mut Part, New),
-    make: impl FnOnce(New) -> Part,
-) {
-    match (part.as_mut(), new) {
-        (Some(part), Some(new)) => replace(part, new),
-        (None, Some(new)) => *part = Some(make(new)),
-        (_, None) => *part = None,
-    }
 }
 
 fn bulkhead_or_none(settings: Option<bulkhead::Settings>) -> bulkhead::Settings {

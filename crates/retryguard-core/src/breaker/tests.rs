@@ -1,0 +1,219 @@
+//! The breaker by script.
+
+use super::*;
+
+const NOW: Instant = Instant::from_secs(100);
+
+fn settings(trip: Trip) -> Settings {
+    Settings {
+        trip,
+        open_for: Duration::from_secs(10),
+        open_for_at_most: Duration::from_secs(40),
+        probes: 2,
+        close_after: 3,
+    }
+}
+
+fn end(breaker: &mut Breaker, healthy: bool, now: Instant) {
+    let pass = breaker.admit(now).unwrap();
+    breaker.on_end(pass, healthy, now);
+}
+
+fn tripped() -> Breaker {
+    let mut breaker = Breaker::new(settings(Trip::Consecutive(1)), NOW);
+    end(&mut breaker, false, NOW);
+    assert_eq!(breaker.state(), State::Open);
+    breaker
+}
+
+#[test]
+fn opens_by_failures_in_a_row() {
+    let mut breaker = Breaker::new(settings(Trip::Consecutive(3)), NOW);
+    for healthy in [false, false, true, false, false] {
+        end(&mut breaker, healthy, NOW);
+    }
+    assert_eq!(breaker.state(), State::Closed);
+    end(&mut breaker, false, NOW);
+    assert_eq!(breaker.admit(NOW), Err(Refusal::BreakerOpen));
+}
+
+#[test]
+fn opens_by_count_in_a_window() {
+    let trip = Trip::Count {
+        failures: 3,
+        window: Duration::from_secs(60),
+    };
+    let mut breaker = Breaker::new(settings(trip), NOW);
+    end(&mut breaker, false, NOW);
+    end(&mut breaker, false, NOW);
+    let later = NOW.after(Duration::from_secs(61));
+    end(&mut breaker, false, later);
+    assert_eq!(
+        breaker.state(),
+        State::Closed,
+        "the first two have left the window"
+    );
+    for healthy in [true, false, true, false] {
+        end(&mut breaker, healthy, later);
+    }
+    assert_eq!(breaker.state(), State::Open);
+}
+
+#[test]
+fn opens_by_rate_once_there_are_enough_calls() {
+    let trip = Trip::Rate {
+        ratio: Ratio::percent(50),
+        minimum_calls: 4,
+        window: Duration::from_secs(10),
+    };
+    let mut breaker = Breaker::new(settings(trip), NOW);
+    for healthy in [false, false, true] {
+        end(&mut breaker, healthy, NOW);
+    }
+    assert_eq!(
+        breaker.state(),
+        State::Closed,
+        "two of three, but three are not enough"
+    );
+    end(&mut breaker, false, NOW);
+    assert_eq!(breaker.state(), State::Open);
+}
+
+/// Half-open floods: the named number of probes, and not one more.
+#[test]
+fn half_open_lets_the_named_number_through() {
+    let mut breaker = tripped();
+    let later = NOW.after(Duration::from_secs(10));
+    let probes = [breaker.admit(later).unwrap(), breaker.admit(later).unwrap()];
+    assert_eq!(breaker.admit(later), Err(Refusal::ProbesBusy));
+    breaker.on_end(probes[0], true, later);
+    breaker.on_end(probes[1], true, later);
+    let last = breaker.admit(later).unwrap();
+    assert_eq!(
+        breaker.admit(later),
+        Err(Refusal::ProbesBusy),
+        "three in all are enough to decide"
+    );
+    breaker.on_end(last, true, later);
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// A late result of an old phase must not free a probe's place, close, or open anything.
+#[test]
+fn a_late_result_of_an_old_phase_is_nothing() {
+    let mut breaker = Breaker::new(settings(Trip::Consecutive(1)), NOW);
+    let late = breaker.admit(NOW).unwrap();
+    end(&mut breaker, false, NOW);
+    let later = NOW.after(Duration::from_secs(10));
+    let _probes = [breaker.admit(later).unwrap(), breaker.admit(later).unwrap()];
+    breaker.on_end(late, true, later);
+    breaker.on_abandon(late);
+    assert_eq!(breaker.admit(later), Err(Refusal::ProbesBusy));
+}
+
+#[test]
+fn an_abandoned_probe_frees_its_place() {
+    let mut breaker = tripped();
+    let later = NOW.after(Duration::from_secs(10));
+    let probe = breaker.admit(later).unwrap();
+    breaker.admit(later).unwrap();
+    breaker.on_abandon(probe);
+    assert!(breaker.admit(later).is_ok());
+}
+
+#[test]
+fn the_open_time_doubles_to_its_cap_and_starts_over_after_closing() {
+    let mut breaker = tripped();
+    let mut now = NOW;
+    for seconds in [10, 20, 40, 40] {
+        assert_eq!(
+            breaker.opens_until(),
+            Some(now.after(Duration::from_secs(seconds)))
+        );
+        now = now.after(Duration::from_secs(seconds));
+        end(&mut breaker, false, now);
+    }
+    now = now.after(Duration::from_secs(40));
+    (0..3).for_each(|_| end(&mut breaker, true, now));
+    assert_eq!(breaker.state(), State::Closed);
+    end(&mut breaker, false, now);
+    assert_eq!(breaker.opens_until(), Some(now.after(Duration::from_secs(10))));
+}
+
+#[test]
+fn probes_that_never_end_speak_as_failed_ones() {
+    let mut breaker = tripped();
+    let later = NOW.after(Duration::from_secs(10));
+    let lost = [breaker.admit(later).unwrap(), breaker.admit(later).unwrap()];
+    let much_later = later.after(Duration::from_secs(10));
+    assert_eq!(breaker.admit(much_later), Err(Refusal::BreakerOpen));
+    breaker.on_end(lost[0], true, much_later);
+    assert_eq!(breaker.state(), State::Open, "it answered for an old phase");
+    assert!(breaker.admit(much_later.after(Duration::from_secs(20))).is_ok());
+}
+
+#[test]
+fn new_settings_keep_the_state() {
+    let mut breaker = tripped();
+    breaker.replace(settings(Trip::Consecutive(9)), NOW);
+    assert_eq!(breaker.state(), State::Open);
+}
+
+/// The time after which a probe counts as lost ran from the first probe of the phase. Where calls are
+/// rare, the next call found the second probe lost the moment it had begun, and opened the breaker again.
+#[test]
+fn a_probe_that_begins_late_has_its_own_time() {
+    let mut breaker = tripped();
+    let first = NOW.after(Duration::from_secs(10));
+    end(&mut breaker, true, first);
+    let second = first.after(Duration::from_secs(60));
+    let probe = breaker.admit(second).unwrap();
+    assert!(breaker.admit(second).is_ok(), "there is room for two");
+    assert_eq!(breaker.admit(second), Err(Refusal::ProbesBusy));
+    breaker.on_end(probe, true, second);
+    assert_eq!(breaker.state(), State::HalfOpen);
+}
+
+/// New settings that ask for no more successes than there have been left no room for a probe, and with
+/// none under way nothing could ever end the phase.
+#[test]
+fn fewer_successes_to_close_do_not_wedge_a_half_open_breaker() {
+    let mut breaker = tripped();
+    let later = NOW.after(Duration::from_secs(10));
+    (0..2).for_each(|_| end(&mut breaker, true, later));
+    assert_eq!(breaker.state(), State::HalfOpen);
+    breaker.replace(
+        Settings {
+            close_after: 2,
+            ..settings(Trip::Consecutive(1))
+        },
+        later,
+    );
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// Failures that were counted without the calls beside them made nine successes of eleven look like
+/// a rate of 500 %.
+#[test]
+fn a_count_is_not_read_as_a_rate() {
+    let window = Duration::from_secs(60);
+    let mut breaker = Breaker::new(
+        settings(Trip::Count {
+            failures: 100,
+            window,
+        }),
+        NOW,
+    );
+    (0..50).for_each(|_| end(&mut breaker, false, NOW));
+    breaker.replace(
+        settings(Trip::Rate {
+            ratio: Ratio::percent(50),
+            minimum_calls: 10,
+            window,
+        }),
+        NOW,
+    );
+    (0..9).for_each(|_| end(&mut breaker, true, NOW));
+    (0..2).for_each(|_| end(&mut breaker, false, NOW));
+    assert_eq!(breaker.state(), State::Closed);
+}

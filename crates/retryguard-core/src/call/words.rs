@@ -1,0 +1,116 @@
+//! What a call is told and what it answers.
+
+use std::time::Duration;
+
+use crate::{
+    backoff::Backoff,
+    bulkhead::Ticket,
+    criticality::Criticality,
+    deadline::Deadline,
+    outcome::{Failure, FailureKind},
+    refusal::Refusal,
+    target::AttemptKind,
+    time::Instant,
+};
+
+/// The rules for each call to a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Attempts after the first that failures may cause.
+    pub retries: u8,
+    /// The waits before them.
+    pub backoff: Backoff,
+    /// How long one attempt may take; `None` for as long as the deadline leaves.
+    pub attempt_timeout: Option<Duration>,
+    /// How long the whole call may take, if the caller set nothing shorter; `None` for no limit.
+    pub deadline: Option<Duration>,
+    /// An attempt is not started unless at least this much time is left for it.
+    pub least_attempt: Duration,
+    /// How an attempt that ran out of time is read.
+    pub timeout: Failure,
+    /// Whether a failure that a layer below has already retried is retried again.
+    pub retry_retried: bool,
+}
+
+impl Default for Settings {
+    /// Two retries, ten seconds in all, no timeout of a single attempt.
+    fn default() -> Self {
+        Self {
+            retries: 2,
+            backoff: Backoff::default(),
+            attempt_timeout: None,
+            deadline: Some(Duration::from_secs(10)),
+            least_attempt: Duration::from_millis(1),
+            timeout: Failure::new(FailureKind::Timeout),
+            retry_retried: false,
+        }
+    }
+}
+
+/// What the driver knows of a request before it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// The caller's own deadline; the policy's bounds it further.
+    pub deadline: Deadline,
+    /// How much the request matters.
+    pub criticality: Criticality,
+    /// Whether doing it twice is doing it once, by its nature or by an idempotency key.
+    pub idempotent: bool,
+    /// Whether it can be sent again.
+    pub replayable: bool,
+    /// The name under which the call waits for a place.
+    pub ticket: Ticket,
+}
+
+/// What the driver does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing, until a timer, an outcome or a place.
+    Wait,
+    /// Send this attempt.
+    Send(Attempt),
+    /// Drop the attempt of this number; its time is up.
+    Cancel(u8),
+    /// The call is over.
+    Done(Verdict),
+}
+
+/// An attempt to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its number within the call; the first is 1.
+    pub number: u8,
+    /// What it is.
+    pub kind: AttemptKind,
+    /// When its time is up.
+    pub ends: Instant,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// This attempt succeeded.
+    Success {
+        /// Its number.
+        number: u8,
+    },
+    /// The last attempt failed, and this is why there is no other. Its result, if it has one, is the result
+    /// of the call.
+    Failure {
+        /// The number of the last attempt that failed.
+        number: u8,
+        /// How it failed.
+        failure: Failure,
+        /// Why it was not retried.
+        refusal: Refusal,
+        /// How long the caller should stay away.
+        retry_after: Option<Duration>,
+    },
+    /// Nothing was sent at all.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// How long the caller should stay away.
+        retry_after: Option<Duration>,
+    },
+}

@@ -1,0 +1,99 @@
+//! A new policy, put in force without losing what the parts know.
+
+use std::sync::Arc;
+
+use super::{Settings, Target, bulkhead_or_none};
+use crate::{
+    breaker::Breaker,
+    budget::Budget,
+    guard::{Guard, Sample, Signal},
+    hedge::Hedge,
+    throttle::Throttle,
+    time::Instant,
+};
+
+/// From where the parts that a later policy brings number what they give out. Goes on from part to part, so
+/// that a permit or a charge which outlives its part means nothing to the next one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Numbers {
+    pub(super) breaker: u32,
+    pub(super) budget: u64,
+    pub(super) throttle: u64,
+}
+
+impl Target {
+    /// Puts a new policy in force at once, also for calls that are under way. Every part that was there
+    /// before keeps its state.
+    pub fn replace(&mut self, settings: Arc<Settings>, now: Instant) {
+        let now = self.clamp(now);
+        self.gate.replace(settings.gate);
+        self.bulkhead.replace(bulkhead_or_none(settings.bulkhead));
+        let numbers = self.note_numbers();
+        let from = self.breaker_state();
+        swap(
+            &mut self.breaker,
+            settings.breaker,
+            |part, new| part.replace(new, now),
+            |new| Breaker::new(new, now).numbered_from(numbers.breaker),
+        );
+        self.note_breaker(from);
+        swap(
+            &mut self.budget,
+            settings.budget,
+            |part, new| part.replace(new, now),
+            |new| Budget::new(new, now).numbered_from(numbers.budget),
+        );
+        swap(
+            &mut self.throttle,
+            settings.throttle,
+            |part, new| part.replace(new, now),
+            |new| Throttle::new(new, now).numbered_from(numbers.throttle),
+        );
+        swap(&mut self.hedge, settings.hedge, Hedge::replace, Hedge::new);
+        if self.guard.is_none() {
+            self.sample = Sample::default();
+        }
+        swap(
+            &mut self.guard,
+            settings.guard,
+            |part, new| part.replace(new, now),
+            |new| Guard::new(new, now),
+        );
+        let reads_delay = settings.guard.is_some_and(|guard| guard.signal == Signal::Delay);
+        self.delays = reads_delay.then(|| self.delays.take().unwrap_or_default());
+        self.sample_ends = settings.guard.map_or(Instant::NEVER, |guard| {
+            // A sample that has begun is not put off, or frequent swaps would starve the guard.
+            self.sample_ends.min(now.after(guard.interval))
+        });
+        self.settings = settings;
+    }
+
+    /// Brings the numbers up to date with the parts that are there.
+    fn note_numbers(&mut self) -> Numbers {
+        let numbers = &mut self.numbers;
+        if let Some(breaker) = &self.breaker {
+            numbers.breaker = breaker.number_for_next();
+        }
+        if let Some(budget) = &self.budget {
+            numbers.budget = budget.number_for_next();
+        }
+        if let Some(throttle) = &self.throttle {
+            numbers.throttle = throttle.number_for_next();
+        }
+        *numbers
+    }
+}
+
+/// Replaces, makes or drops an optional part.
+fn swap<Part, New>(
+    part: &mut Option<Part>,
+    new: Option<New>,
+    replace: impl FnOnce(&mut Part, New),
+    make: impl FnOnce(New) -> Part,
+) {
+    match (part.as_mut(), new) {
+        (Some(part), Some(new)) => replace(part, new),
+        (None, Some(new)) => *part = Some(make(new)),
+        (_, None) => *part = None,
+    }
+}

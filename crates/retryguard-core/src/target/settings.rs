@@ -1,0 +1,26 @@
+//! What a policy says about one target.
+
+use crate::{breaker, budget, bulkhead, call, gate, guard, hedge, throttle};
+
+/// Everything that a compiled policy says about one target.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// The rules for each call.
+    pub call: call::Settings,
+    /// How the target's hints are obeyed.
+    pub gate: gate::Settings,
+    /// The breaker, if there is one.
+    pub breaker: Option<breaker::Settings>,
+    /// The budget, if there is one.
+    pub budget: Option<budget::Settings>,
+    /// The throttle, if there is one.
+    pub throttle: Option<throttle::Settings>,
+    /// The bulkhead, if there is one.
+    pub bulkhead: Option<bulkhead::Settings>,
+    /// Hedging, if it is wanted.
+    pub hedge: Option<hedge::Settings>,
+    /// The guard, if there is one.
+    pub guard: Option<guard::Settings>,
+    /// Features whose calls are refused.
+    pub features_off: Vec<Box<str>>,
+}

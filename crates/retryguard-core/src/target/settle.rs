@@ -1,0 +1,115 @@
+//! The end of an attempt: every part learns of it.
+
+use std::time::Duration;
+
+use super::{
+    Change, Target, note,
+    permit::{AttemptKind, Permit},
+};
+use crate::{
+    outcome::{FailureKind, Outcome},
+    time::Instant,
+};
+
+impl Target {
+    /// An attempt has ended. Every part learns of it; the permit is used up.
+    #[inline]
+    pub(crate) fn settle(&mut self, mut permit: Permit, outcome: &Outcome, now: Instant) {
+        let failure = outcome.failure();
+        if failure.is_some_and(|failure| failure.kind == FailureKind::Cancelled) {
+            return self.abandon(permit);
+        }
+        permit.given_back = true;
+        let rejected = failure.is_some_and(|failure| failure.rejection);
+        let started = permit.started;
+        self.bulkhead.release();
+        if self.bulkhead.is_adaptive() {
+            self.bulkhead.on_latency(now.since(started), rejected, now);
+        }
+        if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
+            let from = breaker.state();
+            breaker.on_end(pass, failure.is_none_or(|failure| !failure.unhealthy), now);
+            self.note_breaker(from);
+        }
+        if let Some(throttle) = &mut self.throttle
+            && !rejected
+        {
+            throttle.on_accept(permit.criticality, now);
+        }
+        if let Some(budget) = &mut self.budget {
+            budget.on_attempt_end(failure.is_none(), now);
+        }
+        match failure {
+            None => {
+                if let Some(hedge) = &mut self.hedge {
+                    hedge.on_success(now.since(started));
+                }
+            }
+            Some(failure) => {
+                let again = permit.kind != AttemptKind::First;
+                self.gate.on_hints(&failure.hints, permit.criticality, again, now);
+            }
+        }
+        if self.guard.is_some() {
+            self.sample_attempt(permit.kind, failure.is_none(), rejected, now.since(started));
+        }
+        self.end_sample(now);
+    }
+
+    /// An attempt was given up before it came to anything: it leaves no trace.
+    pub(crate) fn abandon(&mut self, mut permit: Permit) {
+        permit.given_back = true;
+        self.bulkhead.release();
+        if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
+            breaker.on_abandon(pass);
+        }
+        self.forget(permit.criticality, permit.counted);
+    }
+
+    #[inline]
+    fn sample_attempt(&mut self, kind: AttemptKind, success: bool, rejected: bool, latency: Duration) {
+        if kind == AttemptKind::First {
+            self.sample.calls += 1;
+            self.sample.rejected += u64::from(rejected);
+            if let Some(delays) = &mut self.delays {
+                delays.add(latency);
+            }
+        } else {
+            self.sample.retries_succeeded += u64::from(success);
+        }
+    }
+
+    /// Feeds the guard once its interval is over.
+    #[inline]
+    pub(crate) fn end_sample(&mut self, now: Instant) {
+        if now >= self.sample_ends {
+            self.feed_guard(now);
+        }
+    }
+
+    #[cold]
+    fn feed_guard(&mut self, now: Instant) {
+        let Some(guard) = &mut self.guard else {
+            self.sample_ends = Instant::NEVER;
+            return;
+        };
+        if let Some(delays) = &mut self.delays {
+            self.sample.delay = delays.quantile(Self::DELAY_QUANTILE);
+            delays.clear();
+        }
+        let interval = guard.settings().interval.max(Duration::from_millis(1));
+        // Intervals in which nothing happened at all are samples too, but no more of them than can matter.
+        for _ in 0..=64 {
+            let sample = std::mem::take(&mut self.sample);
+            let decided = guard.feed(&sample, self.sample_ends);
+            self.sample_ends = self.sample_ends.after(interval);
+            if let Some(decision) = decided {
+                note(&mut self.changes, Change::Guard(decision));
+            }
+            if now < self.sample_ends {
+                return;
+            }
+        }
+        self.sample_ends = now.after(interval);
+    }
+}

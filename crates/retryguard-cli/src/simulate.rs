@@ -169,7 +169,7 @@ fn simulate(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let progress = Progress::new(worlds * scenario.policies.len() * replications as usize);
     let compared = |world: &World| {
         compare(world, &scenario.policies, &scenario.fixed, &plan, &|_| {
-            progress.step()
+            progress.step();
         })
     };
     let policies = compared(&scenario.world);

@@ -104,6 +104,19 @@ impl Conduct {
         }
     }
 
+    /// Whether calls under these settings leave nothing behind that a later call would meet, as long as the
+    /// target tells nothing beside its failures.
+    #[must_use]
+    pub fn keeps_no_state(&self, settings: &target::Settings) -> bool {
+        self.extra == Extra::None
+            && settings.breaker.is_none()
+            && settings.budget.is_none()
+            && settings.throttle.is_none()
+            && settings.bulkhead.is_none()
+            && settings.hedge.is_none()
+            && settings.guard.is_none()
+    }
+
     /// Whether it hears what a target tells beside a failure: Retry-After, and marks of layers below.
     #[must_use]
     pub const fn hears_hints(&self) -> bool {

@@ -20,7 +20,7 @@ use crate::{
     conduct::{Conduct, extra::Part},
     kernel::{Handle, Queue, Slab},
     streams::{Seed, Stream},
-    world::{EdgePolicy, World},
+    world::{EdgePolicy, Shedding, World},
 };
 
 use floor::Floor;
@@ -137,6 +137,8 @@ struct Line<'a> {
     settings: std::sync::Arc<retryguard_core::target::Settings>,
     /// Whether a request that must not be done twice is retried all the same.
     retries_everything: bool,
+    /// Whether all clients can be one: they share their state, or there is none to be kept apart.
+    one_peer: bool,
     peers: Vec<Peer>,
 }
 
@@ -191,10 +193,13 @@ impl<'a> Engine<'a> {
             .iter()
             .zip(conducts)
             .map(|(edge, conduct)| {
-                let name = &world.services[edge.to].name;
+                let service = &world.services[edge.to];
+                let (name, settings) = (&service.name, conduct.settings(&service.name));
+                let tells_nothing = service.shedding == Shedding::Off;
                 Line {
                     conduct,
-                    settings: conduct.settings(name),
+                    one_peer: conduct.shared || tells_nothing && conduct.keeps_no_state(&settings),
+                    settings,
                     retries_everything: conduct.retries_everything(name),
                     peers: Vec::new(),
                 }

@@ -82,7 +82,7 @@ pub const COLUMNS: &[Column] = &[
     }),
     hidden("guardOff", "guard off", Kind::Share, |run| Some(run.guard_off)),
     hidden("successMeanMs", "mean ms of successes", Kind::Millis, |run| {
-        run.success_latency.mean().map(|nanos| nanos / 1e6)
+        (run.successes > 0).then(|| run.success_nanos as f64 / 1e6 / run.successes as f64)
     }),
     hidden("measuredSeconds", "measured s", Kind::Seconds, |run| {
         Some(run.measured)

@@ -37,7 +37,7 @@ impl Engine<'_> {
     #[expect(clippy::cast_possible_truncation, reason = "a world has few edges")]
     pub(super) fn start_call(&mut self, origin: Origin) {
         let line = &mut self.lines[origin.edge];
-        let peer = if line.conduct.shared { 0 } else { origin.peer };
+        let peer = if line.one_peer { 0 } else { origin.peer };
         while line.peers.len() <= peer as usize {
             line.peers.push(Peer {
                 target: Target::new(line.settings.clone(), self.now),

@@ -15,6 +15,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct State {
     arrivals: Stream,
+    /// The largest rate until the next stage, and when that is: asked once a stage and not once a call.
+    bound: (f64, Instant),
     begun: u64,
     /// Users that have ever been there, and which of them are there now.
     users: Vec<User>,
@@ -35,6 +37,7 @@ pub(super) fn states(world: &World, seed: Seed) -> Vec<State> {
     (0..world.clients.len() as u64)
         .map(|client| State {
             arrivals: seed.stream(client, Purpose::Arrival),
+            bound: (0.0, Instant::ZERO),
             begun: 0,
             users: Vec::new(),
             present: 0,
@@ -170,8 +173,8 @@ impl Engine<'_> {
         let Arrivals::Open { rate, random } = &self.world.clients[client].arrivals else {
             return;
         };
-        let chance = &mut self.callers[client].arrivals;
-        let next = next_arrival(rate, *random, self.now, chance);
+        let State { arrivals, bound, .. } = &mut self.callers[client];
+        let next = next_arrival(rate, *random, self.now, bound, arrivals);
         if next.as_nanos() < nanos(self.world.duration) && !self.record.ended_early {
             self.queue.push(next, Event::Arrival(client as u32));
         }
@@ -199,10 +202,19 @@ impl Engine<'_> {
 
 /// When the next call begins, under a rate that changes: drawn at the largest rate until the next stage and
 /// thinned to the true one.
-fn next_arrival(rate: &Profile, random: bool, now: Instant, chance: &mut Stream) -> Instant {
+fn next_arrival(
+    rate: &Profile,
+    random: bool,
+    now: Instant,
+    bound: &mut (f64, Instant),
+    chance: &mut Stream,
+) -> Instant {
     let mut at = now;
     loop {
-        let (most, ends) = rate.bound(at);
+        if at >= bound.1 {
+            *bound = rate.bound(at);
+        }
+        let (most, ends) = *bound;
         if most <= 0.0 {
             if ends == Instant::NEVER {
                 return Instant::NEVER;
@@ -221,7 +233,7 @@ fn next_arrival(rate: &Profile, random: bool, now: Instant, chance: &mut Stream)
             continue;
         }
         at = next;
-        let level = rate.at(at);
+        let level = if rate.is_constant() { most } else { rate.at(at) };
         if level >= most || chance.with_probability(level / most) {
             return at;
         }
@@ -239,8 +251,9 @@ mod tests {
             .then(Instant::from_secs(200), 0.0, Duration::from_secs(100));
         let mut chance = Seed(1).stream(0, Purpose::Arrival);
         let (mut at, mut counts) = (Instant::ZERO, [0_u32; 4]);
+        let mut bound = (0.0, Instant::ZERO);
         loop {
-            at = next_arrival(&rate, true, at, &mut chance);
+            at = next_arrival(&rate, true, at, &mut bound, &mut chance);
             if at >= Instant::from_secs(400) {
                 break;
             }
@@ -257,7 +270,13 @@ mod tests {
         let mut chance = Seed(1).stream(0, Purpose::Arrival);
         let rate = Profile::constant(4.0);
         assert_eq!(
-            next_arrival(&rate, false, Instant::from_secs(1), &mut chance),
+            next_arrival(
+                &rate,
+                false,
+                Instant::from_secs(1),
+                &mut (0.0, Instant::ZERO),
+                &mut chance
+            ),
             Instant::from_millis(1250)
         );
     }

@@ -172,16 +172,20 @@ impl Floor {
     }
 
     /// Requests that can be worked on at once.
+    #[inline]
     pub(super) fn workers(&self) -> u32 {
         match &self.station {
             Room::Workers { replicas, each, .. } => {
-                let all = f64::from(*replicas) * f64::from(*each);
+                let all = replicas.saturating_mul(*each);
+                if self.trouble.share == 1.0 {
+                    return all;
+                }
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
                     reason = "a share of a count"
                 )]
-                let left = (all * self.trouble.share).round() as u32;
+                let left = (f64::from(all) * self.trouble.share).round() as u32;
                 left
             }
             Room::Capacity(_) => u32::MAX,

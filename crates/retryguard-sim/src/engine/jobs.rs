@@ -388,7 +388,7 @@ impl Engine<'_> {
             bill.requests += 1;
             bill.instance_millis += u64::try_from(ran.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         }
-        self.record.on_served(index, result.is_ok(), ran, counted);
+        self.record.on_served(index, result.is_ok(), counted);
         if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[index].shed) {
             shed.leave(entry);
         }

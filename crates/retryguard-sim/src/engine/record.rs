@@ -34,8 +34,8 @@ pub struct Run {
     pub unfinished: u64,
     /// How long calls took, whatever they came to, in nanoseconds.
     pub latency: Histogram,
-    /// How long those took that succeeded.
-    pub success_latency: Histogram,
+    /// How long those took together that succeeded, in nanoseconds.
+    pub success_nanos: u128,
     /// Each service.
     pub services: Vec<ServiceRun>,
     /// Why attempts were not sent, in the order of [`Refusal::ALL`].
@@ -78,8 +78,6 @@ pub struct ServiceRun {
     pub effects: u64,
     /// Those that it had already had.
     pub doubled: u64,
-    /// How long it had each request, from the beginning of the work.
-    pub time: Histogram,
     /// What it cost.
     pub bill: f64,
     /// Its largest size: replicas, or capacity.
@@ -192,7 +190,7 @@ impl Recorder {
                 failed: 0,
                 unfinished: 0,
                 latency: Histogram::new(),
-                success_latency: Histogram::new(),
+                success_nanos: 0,
                 services,
                 refusals: [0; Refusal::ALL.len()],
                 measured: 0.0,
@@ -240,7 +238,7 @@ impl Recorder {
         match ended {
             Ended::Success => {
                 self.run.successes += 1;
-                self.run.success_latency.add(taken);
+                self.run.success_nanos += u128::from(taken);
             }
             Ended::Failure(failure) if !failure.rejection => self.run.failed += 1,
             Ended::Failure(_) | Ended::Refused => self.run.rejected += 1,
@@ -271,7 +269,7 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn on_served(&mut self, service: usize, success: bool, took: Duration, counted: bool) {
+    pub(super) fn on_served(&mut self, service: usize, success: bool, counted: bool) {
         if counted {
             let service = &mut self.run.services[service];
             if success {
@@ -279,7 +277,6 @@ impl Recorder {
             } else {
                 service.failed += 1;
             }
-            service.time.add(super::nanos(took));
         }
     }
 

@@ -33,6 +33,7 @@ impl Histogram {
     }
 
     /// Adds a value `count` times.
+    #[inline]
     pub fn add_many(&mut self, value: u64, count: u64) {
         let index = index_of(value);
         if index >= self.counts.len() {

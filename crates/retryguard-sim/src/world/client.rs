@@ -79,6 +79,13 @@ impl Profile {
         self
     }
 
+    /// Whether it never changes.
+    #[inline]
+    #[must_use]
+    pub fn is_constant(&self) -> bool {
+        self.0.len() == 1
+    }
+
     /// The number at a time.
     #[must_use]
     pub fn at(&self, now: Instant) -> f64 {

@@ -21,7 +21,8 @@ fn folder() -> PathBuf {
 }
 
 fn scenario(name: &str) -> Scenario {
-    let text = fs::read_to_string(folder().join(name).with_extension("yaml")).unwrap();
+    let text = fs::read_to_string(folder().join(name).with_extension("yaml"))
+        .expect("a scenario of the catalogue is there");
     let mut load = |path: &str| fs::read_to_string(folder().join(path)).map_err(|error| error.to_string());
     Scenario::parse(&text, name, &mut load).unwrap_or_else(|mistakes| panic!("{name}: {mistakes}"))
 }

@@ -4,31 +4,42 @@ use retryguard_core::Instant;
 
 /// Ends of calls in each second.
 #[derive(Debug, Default)]
-pub(super) struct Seconds(Vec<(u32, u32)>);
+pub(super) struct Seconds {
+    ends: Vec<(u32, u32)>,
+    /// Where the second after the last one begins, in nanoseconds.
+    next: u64,
+}
+
+const SECOND: u64 = 1_000_000_000;
 
 /// So many seconds in a row must be well.
 const SUSTAINED: usize = 10;
 const WELL: f64 = 0.95;
 
 impl Seconds {
+    /// Time only goes forward, so a call ends in the last second or in a new one.
     #[inline]
     pub(super) fn add(&mut self, now: Instant, success: bool) {
-        let second = usize::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(usize::MAX);
-        if second >= self.0.len() {
-            self.0.resize(second + 1, (0, 0));
+        if now.as_nanos() >= self.next {
+            let second = now.as_nanos() / SECOND;
+            self.next = (second + 1) * SECOND;
+            self.ends
+                .resize(usize::try_from(second).unwrap_or(usize::MAX) + 1, (0, 0));
         }
-        self.0[second].0 += 1;
-        self.0[second].1 += u32::from(success);
+        if let Some(last) = self.ends.last_mut() {
+            last.0 += 1;
+            last.1 += u32::from(success);
+        }
     }
 
     /// From `fault` until more than 95 % succeeded over ten seconds, those ten seconds included; zero where
     /// it was never otherwise, `None` where it never came to that again before `ends`.
     pub(super) fn recovery(&self, fault: Instant, ends: Instant) -> Option<f64> {
-        let second = |at: Instant| usize::try_from(at.as_nanos() / 1_000_000_000).unwrap_or(usize::MAX);
-        let (first, last) = (second(fault), second(ends).min(self.0.len()));
+        let second = |at: Instant| usize::try_from(at.as_nanos() / SECOND).unwrap_or(usize::MAX);
+        let (first, last) = (second(fault), second(ends).min(self.ends.len()));
         let mut hurt = false;
         for at in first..last.saturating_sub(SUSTAINED - 1) {
-            let (all, well) = self.0[at..at + SUSTAINED]
+            let (all, well) = self.ends[at..at + SUSTAINED]
                 .iter()
                 .fold((0, 0), |(all, well), second| (all + second.0, well + second.1));
             let is_well = f64::from(well) > WELL * f64::from(all);

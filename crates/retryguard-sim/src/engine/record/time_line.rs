@@ -15,6 +15,10 @@ pub struct TimeLine {
     pub changes: u32,
     width: u64,
     services: usize,
+    /// The step that was written last, and the nanoseconds that it covers: most events fall into it again.
+    present: usize,
+    begins: u64,
+    ends: u64,
 }
 
 /// One step of a time line.
@@ -57,13 +61,27 @@ impl TimeLine {
             changes: 0,
             width: nanos(world.step).max(1),
             services: world.services.len(),
+            present: 0,
+            begins: 0,
+            ends: 0,
         }
     }
 
     #[inline]
     pub(super) fn at(&mut self, now: Instant) -> &mut Moment {
-        let index = usize::try_from(now.as_nanos() / self.width).unwrap_or(usize::MAX);
-        while index >= self.steps.len() {
+        let now = now.as_nanos();
+        if now < self.begins || now >= self.ends {
+            self.turn_to(now);
+        }
+        &mut self.steps[self.present]
+    }
+
+    #[cold]
+    fn turn_to(&mut self, now: u64) {
+        self.present = usize::try_from(now / self.width).unwrap_or(usize::MAX);
+        self.begins = now / self.width * self.width;
+        self.ends = self.begins.saturating_add(self.width);
+        while self.present >= self.steps.len() {
             self.steps.push(Moment {
                 attempts: vec![0; self.services],
                 retries: vec![0; self.services],
@@ -72,7 +90,6 @@ impl TimeLine {
                 ..Moment::default()
             });
         }
-        &mut self.steps[index]
     }
 
     #[inline]

@@ -1,0 +1,126 @@
+//! How fast the simulator is, beside a bare loop that knows nothing but one queue.
+//!
+//! One queue with retries: λ = 1.5, μ = 1, at most 50 inside, 4 attempts, exponential backoff under full jitter.
+//! Logical events (arrivals, retries, departures) a second, on one thread. `cargo xtask bench-sim` runs it beside
+//! other simulators and prints the ratios.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark reads the clock: that is what it is for"
+)]
+
+use std::{cmp::Reverse, collections::BinaryHeap, time::Instant};
+
+use retryguard_sim::{
+    engine,
+    scenario::Scenario,
+    streams::{Purpose, Seed},
+};
+
+/// `speed [EVENTS]` measures the bare loop and ours; `speed EVENTS CLIENTS` ours with so many clients, in a process
+/// of its own because memory that was used once is used again.
+fn main() {
+    let argument = |number| std::env::args().nth(number);
+    let events: f64 = argument(1).and_then(|it| it.parse().ok()).unwrap_or(3e6);
+    if let Some(clients) = argument(2).and_then(|it| it.parse().ok()) {
+        let before = resident();
+        let speed = world(&closed_world(clients, events));
+        println!(
+            "clients {clients} {speed:.0} {:.0}",
+            (resident() - before).max(0.0) / f64::from(clients)
+        );
+        return;
+    }
+    println!("bare {:.0}", best(3, || bare_loop(events)));
+    println!("ours {:.0}", best(3, || world(&open_world(events))));
+}
+
+fn best(times: u32, mut run: impl FnMut() -> f64) -> f64 {
+    (0..times).map(|_| run()).fold(0.0, f64::max)
+}
+
+/// Calls that come whatever happens.
+fn open_world(events: f64) -> String {
+    // A call is an arrival and, on average, 1.7 retries and two thirds of a departure.
+    let seconds = events / 1.5 / 3.4;
+    format!(
+        "duration: {seconds:.0}s\nstep: {:.0}s\nservices:\n  b: {{workers: 1, queue: 49, time: {{exponential: 1s}}}}\nclients:\n  \
+         a: {{calls: b, rate: 1.5}}\n{POLICY}",
+        (seconds / 100.0).max(1.0)
+    )
+}
+
+/// As many clients as wanted, each with a state of its own, who together call as often.
+fn closed_world(clients: u32, events: f64) -> String {
+    let think = f64::from(clients) / 1.5;
+    let seconds = events / 1.5 / 3.4;
+    format!(
+        "duration: {seconds:.0}s\ndrain: 0s\nstep: {:.0}s\nservices:\n  b: {{workers: 1, queue: 49, time: {{exponential: \
+         1s}}}}\nclients:\n  a: {{calls: b, users: {clients}, think: {{exponential: {think:.0}s}}}}\n{POLICY}",
+        (seconds / 100.0).max(1.0)
+    )
+}
+
+const POLICY: &str = "policies:\n  - name: p\n    policy: {maxRetries: 3, initialDelay: 1s, maxDelay: 1h, deadline: off, budget: \
+                      off, guard: off, breaker: off, server: off}\n";
+
+fn world(text: &str) -> f64 {
+    let scenario =
+        Scenario::parse(text, "speed", &mut |_| Err(String::new())).expect("the scenario is written here");
+    let began = Instant::now();
+    let run = engine::run(&scenario.world, &scenario.policies[0], &[], Seed(1));
+    let took = began.elapsed().as_secs_f64();
+    let service = &run.services[0];
+    (service.attempts + service.succeeded) as f64 / took
+}
+
+/// The least that could be: a binary heap of times, one array of calls, and the arithmetic.
+fn bare_loop(events: f64) -> f64 {
+    let mut heap: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();
+    let mut chance = Seed(1).stream(0, Purpose::Service);
+    let nanos = |seconds: f64| (seconds * 1e9) as u64;
+    let (mut inside, mut handled) = (0_u32, 0_u64);
+    let mut latency = 0_u64;
+    heap.push(Reverse((0, 0, 0)));
+    let began = Instant::now();
+    while (handled as f64) < events {
+        let Some(Reverse((now, kind, attempt))) = heap.pop() else {
+            break;
+        };
+        handled += 1;
+        if kind == 1 {
+            inside -= 1;
+            latency = latency.wrapping_add(now);
+            if inside > 0 {
+                heap.push(Reverse((now + nanos(chance.exponential(1.0)), 1, 0)));
+            }
+            continue;
+        }
+        if attempt == 0 {
+            heap.push(Reverse((now + nanos(chance.exponential(1.0 / 1.5)), 0, 0)));
+        }
+        if inside < 50 {
+            inside += 1;
+            if inside == 1 {
+                heap.push(Reverse((now + nanos(chance.exponential(1.0)), 1, 0)));
+            }
+        } else if attempt < 3 {
+            let wait = nanos(chance.uniform() * f64::from(1_u32 << attempt));
+            heap.push(Reverse((now + wait.max(1), 0, attempt + 1)));
+        }
+    }
+    let speed = handled as f64 / began.elapsed().as_secs_f64();
+    std::hint::black_box(latency);
+    speed
+}
+
+/// Resident memory of this process in bytes, where the system tells it.
+fn resident() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: f64 = text
+        .split_whitespace()
+        .nth(1)
+        .and_then(|it| it.parse().ok())
+        .unwrap_or(0.0);
+    pages * 4096.0
+}

@@ -31,6 +31,8 @@ enum Command {
         #[arg(long)]
         all: bool,
     },
+    /// The model checker against Storm on every instance of the suite that Storm builds at full size: prints the largest difference.
+    AgreeModel,
     /// Runs the library beside its peers and writes docs/benchmarks.md.
     Bench,
 }
@@ -41,6 +43,7 @@ fn main() -> anyhow::Result<()> {
         Command::Layers => layers::check(),
         Command::Tidy => tidy::check(),
         Command::BenchModel { all } => storm::race(all),
+        Command::AgreeModel => storm::agree(),
         Command::Bench => bench::write(),
     }
 }

@@ -18,8 +18,7 @@ pub(crate) const VARIABLE: &str = "RETRYGUARD_STORM_PYTHON";
 
 /// A Python that has stormpy, installed on first use.
 pub(crate) fn python() -> anyhow::Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let folder = std::path::absolute(target.join(format!("storm-{VERSION}")))?;
+    let folder = std::path::absolute(target().join(format!("storm-{VERSION}")))?;
     let python = folder.join("bin/python");
     let ready = folder.join("ready");
     if !ready.exists() {
@@ -39,6 +38,27 @@ pub(crate) fn python() -> anyhow::Result<PathBuf> {
         std::fs::write(&ready, "")?;
     }
     Ok(python)
+}
+
+/// The command, optimised.
+fn checker() -> anyhow::Result<PathBuf> {
+    shell::step(
+        "build",
+        "cargo",
+        &[
+            "build",
+            "--release",
+            "-p",
+            "retryguard-cli",
+            "--bin",
+            "retryguard",
+        ],
+    )?;
+    Ok(std::path::absolute(target().join("release/retryguard"))?)
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
 /// One instance of the comparison.
@@ -121,20 +141,7 @@ const RACES: &[Race] = &[
 /// an hour and 17 GB.
 pub(crate) fn race(all: bool) -> anyhow::Result<()> {
     let python = python()?;
-    shell::step(
-        "build",
-        "cargo",
-        &[
-            "build",
-            "--release",
-            "-p",
-            "retryguard-cli",
-            "--bin",
-            "retryguard",
-        ],
-    )?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let command = std::path::absolute(target.join("release/retryguard"))?;
+    let command = checker()?;
     println!(
         "| model | we: states | we | we: memory | Storm: states | Storm | Storm: memory | ratio | wanted |"
     );
@@ -197,12 +204,24 @@ fn ours(python: &Path, command: &Path, race: &Race) -> anyhow::Result<(String, f
 }
 
 fn theirs(python: &Path, race: &Race) -> anyhow::Result<(String, f64, f64)> {
-    let job = json!({
-        "model": race.model,
-        "constants": race.constants,
-        "properties": race.properties,
-        "default": true,
-    });
+    let answer = ask(
+        python,
+        &json!({
+            "model": race.model,
+            "constants": race.constants,
+            "properties": race.properties,
+            "default": true,
+        }),
+    )?;
+    let seconds = answer["seconds"]
+        .as_f64()
+        .with_context(|| format!("{}: {answer}", race.title))?;
+    let memory = answer["peak"].as_f64().unwrap_or(0.0) / 1e6;
+    Ok((answer["states"].to_string(), seconds, memory))
+}
+
+/// Asks Storm one job in a process of its own, so that no job finds the memory of another.
+fn ask(python: &Path, job: &Value) -> anyhow::Result<Value> {
     let mut child = Command::new(python)
         .arg("crates/retryguard-model/tests/storm.py")
         .stdin(Stdio::piped())
@@ -220,11 +239,71 @@ fn theirs(python: &Path, race: &Race) -> anyhow::Result<(String, f64, f64)> {
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("ANSWER "))
-        .context("Storm gave no answer")?;
-    let answer: Value = serde_json::from_str(line)?;
-    let seconds = answer["seconds"]
-        .as_f64()
-        .with_context(|| format!("{}: {answer}", race.title))?;
-    let memory = answer["peak"].as_f64().unwrap_or(0.0) / 1e6;
-    Ok((answer["states"].to_string(), seconds, memory))
+        .with_context(|| format!("Storm gave no answer to {job}"))?;
+    Ok(serde_json::from_str(line)?)
+}
+
+/// The models of the suite that Storm builds with Table I's numbers, and the constant that their instances differ in. The breakers are
+/// too large for it: the tests compare those with smaller counters.
+const BUILDABLE: &[(&str, &str, &[u32])] = &[
+    (
+        "models/resiliency-patterns/simple-proxy.prism",
+        "CONN_TO",
+        &[2, 10, 20, 40],
+    ),
+    ("models/resiliency-patterns/retry.prism", "MAX_BO", &[10, 20, 40]),
+];
+
+const AVAILABILITIES: &[f64] = &[0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+
+/// The largest relative difference that counts as agreement.
+const TOLERANCE: f64 = 1e-6;
+
+/// Compares every instance of the suite that Storm can build at full size.
+pub(crate) fn agree() -> anyhow::Result<()> {
+    let python = python()?;
+    let command = checker()?;
+    let (mut largest, mut instances) = (0.0_f64, 0);
+    println!("| model | instance | Storm: states | largest relative difference |");
+    println!("| --- | --- | --- | --- |");
+    for (model, parameter, values) in BUILDABLE {
+        for value in *values {
+            for availability in AVAILABILITIES {
+                let constants = format!("{parameter}={value},AV={availability}");
+                let (states, difference) = difference(&python, &command, model, &constants)?;
+                println!("| {model} | {constants} | {states} | {difference:.1e} |");
+                largest = largest.max(difference);
+                instances += 1;
+            }
+        }
+    }
+    println!("\n{instances} instances; the largest relative difference is {largest:.2e}");
+    if largest > TOLERANCE {
+        bail!("Storm and the checker differ by more than {TOLERANCE:e}");
+    }
+    Ok(())
+}
+
+/// Storm's states, and how far apart the two are on one instance.
+fn difference(python: &Path, command: &Path, model: &str, constants: &str) -> anyhow::Result<(Value, f64)> {
+    let mut run = Command::new(command);
+    run.args(["check", model, "--json", "--const", constants]);
+    for property in TIMES {
+        run.args(["--prop", property]);
+    }
+    let output = run.output().context("cannot run the checker")?;
+    if !output.status.success() {
+        bail!("{model}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let ours: Value = serde_json::from_slice(&output.stdout)?;
+    let job = json!({"model": model, "constants": constants, "properties": TIMES});
+    let theirs = ask(python, &job)?;
+    let mut largest = 0.0_f64;
+    for place in 0..TIMES.len() {
+        let number = |value: &Value| value.as_f64().with_context(|| format!("{job}: {theirs}, {ours}"));
+        let a = number(&ours["results"][place]["value"])?;
+        let b = number(&theirs["values"][place])?;
+        largest = largest.max((a - b).abs() / a.abs().max(b.abs()));
+    }
+    Ok((theirs["states"].clone(), largest))
 }

@@ -6,6 +6,7 @@ mod fleets;
 mod json;
 mod number;
 mod progress;
+mod report;
 mod table;
 mod tournament;
 
@@ -122,16 +123,24 @@ fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
     let plan = plan(arguments, 1)?;
     let result = tournament::run(&conducts, &plan);
     if let Some(folder) = &arguments.out {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let path = folder.join("README.md");
-        fs::write(&path, tournament::markdown(&result, arguments.seed))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        let page = tournament::markdown(&result, arguments.seed);
+        write(folder, &[("README.md".to_owned(), page)])?;
     }
     if arguments.json {
         print(&format!("{:#}\n", tournament::json(&result, arguments.seed)))
     } else {
         print(&tournament::text(&result, arguments.seed))
     }
+}
+
+/// Writes files into a folder, which is made if it is not there.
+fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 fn plan(arguments: &Arguments, usual: u32) -> anyhow::Result<Plan> {
@@ -148,6 +157,12 @@ fn plan(arguments: &Arguments, usual: u32) -> anyhow::Result<Plan> {
 /// What is printed for a world of services.
 fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
     let outcome = simulate(arguments)?;
+    if let Some(folder) = &arguments.out {
+        write(
+            folder,
+            &report::files(&outcome, &arguments.file.display().to_string()),
+        )?;
+    }
     Ok(if arguments.json {
         format!("{:#}\n", json::of(&outcome))
     } else if arguments.csv {

@@ -66,6 +66,11 @@ pub(crate) fn columns(summaries: &[Summary]) -> Vec<usize> {
 }
 
 fn comparison(outcome: &Outcome, summaries: &[Summary]) -> String {
+    aligned(&rows(outcome, summaries))
+}
+
+/// The head, and for each policy our numbers and those of the source.
+pub(crate) fn rows(outcome: &Outcome, summaries: &[Summary]) -> Vec<Vec<String>> {
     let columns = columns(summaries);
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut head = vec!["policy".to_owned()];
@@ -90,7 +95,7 @@ fn comparison(outcome: &Outcome, summaries: &[Summary]) -> String {
             rows.push(quoted);
         }
     }
-    aligned(&rows)
+    rows
 }
 
 /// The bill that others are shown as a share of.

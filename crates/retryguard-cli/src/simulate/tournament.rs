@@ -162,7 +162,8 @@ fn where_we_lose(tournament: &Tournament) -> String {
     out
 }
 
-fn pipes(rows: &[Vec<String>]) -> String {
+/// Rows as a table of Markdown.
+pub(crate) fn pipes(rows: &[Vec<String>]) -> String {
     let mut out = String::new();
     for (index, row) in rows.iter().enumerate() {
         let _ = writeln!(out, "| {} |", row.join(" | "));

@@ -374,8 +374,13 @@ impl Engine<'_> {
         for (service, floor) in record.run.services.iter_mut().zip(&self.floors) {
             service.largest = service.largest.max(floor.size());
         }
+        let mut bill = 0.0;
+        for (floor, plan) in self.floors.iter_mut().zip(&self.world.services) {
+            floor.settle(self.now);
+            bill += billed(floor, &plan.price, &plan.station);
+        }
         let sizes = self.floors.iter().map(Floor::size);
         let waiting = self.floors.iter().map(|floor| floor.waiting.len());
-        record.lines.on_state(self.now, state, sizes, waiting);
+        record.lines.on_state(self.now, state, bill, sizes, waiting);
     }
 }

@@ -40,6 +40,8 @@ pub struct Moment {
     pub sizes: Vec<f64>,
     /// Requests that waited at each service then.
     pub waiting: Vec<usize>,
+    /// What everything had cost by then.
+    pub bill: f64,
     /// The state of breakers and guards then.
     pub state: State,
 }
@@ -114,12 +116,14 @@ impl TimeLine {
         &mut self,
         now: Instant,
         state: State,
+        bill: f64,
         sizes: impl Iterator<Item = f64>,
         waiting: impl Iterator<Item = usize>,
     ) {
         // The look is taken at the very end of a step, which is the beginning of the next.
         let moment = self.at(Instant::from_nanos(now.as_nanos() - 1));
         moment.state = state;
+        moment.bill = bill;
         moment.sizes = sizes.collect();
         moment.waiting = waiting.collect();
     }

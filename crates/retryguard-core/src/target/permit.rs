@@ -25,8 +25,8 @@ impl AttemptKind {
     }
 }
 
-/// Leave to send one attempt. Not `Clone`; given back exactly once, through [`Target::settle`] or
-/// [`Target::abandon`]. A debug build panics when one is lost.
+/// Leave to send one attempt. Not `Clone`; given back exactly once, when the attempt is settled or abandoned. A
+/// debug build panics when one is lost.
 #[derive(Debug)]
 #[must_use = "a permit is settled or abandoned"]
 pub struct Permit {

@@ -125,7 +125,25 @@ const SUITE: &[(&str, &str, &[i64])] = &[
     ("dynamic-circuit-breaker", "MAX_TO", &[10, 20, 40]),
 ];
 
+/// All values of each model's parameter at each availability.
 fn suite_agrees(size: impl Fn(&str) -> String, models: &[&str], availabilities: &[f64]) {
+    let chosen = SUITE.iter().filter(|(name, ..)| models.contains(name));
+    let instances: Vec<Instance> = chosen
+        .flat_map(|(name, parameter, values)| {
+            values.iter().flat_map(move |value| {
+                availabilities
+                    .iter()
+                    .map(move |availability| (*name, *parameter, *value, *availability))
+            })
+        })
+        .collect();
+    instances_agree(size, &instances);
+}
+
+/// A model, its parameter with a value, and an availability.
+type Instance = (&'static str, &'static str, i64, f64);
+
+fn instances_agree(size: impl Fn(&str) -> String, chosen: &[Instance]) {
     let Some(python) = jobs::python() else {
         return;
     };
@@ -136,25 +154,21 @@ fn suite_agrees(size: impl Fn(&str) -> String, models: &[&str], availabilities: 
     let scratch = tempfile::tempdir().unwrap();
     let mut asked = Vec::new();
     let mut instances = Vec::new();
-    for (name, parameter, values) in SUITE.iter().filter(|(name, ..)| models.contains(name)) {
+    for (name, parameter, value, availability) in chosen {
         let path = folder("../../models/resiliency-patterns").join(format!("{name}.prism"));
         let text = size(&std::fs::read_to_string(path).unwrap());
         let written = scratch.path().join(format!("{name}.prism"));
         std::fs::write(&written, &text).unwrap();
-        for value in *values {
-            for availability in availabilities {
-                asked.push(json!({
-                    "model": written,
-                    "properties": properties,
-                    "constants": format!("{parameter}={value},AV={availability}"),
-                }));
-                let constants = Constants::from([
-                    ((*parameter).to_owned(), Value::Int(*value)),
-                    ("AV".to_owned(), Value::Real(*availability)),
-                ]);
-                instances.push((text.clone(), constants));
-            }
-        }
+        asked.push(json!({
+            "model": written,
+            "properties": properties,
+            "constants": format!("{parameter}={value},AV={availability}"),
+        }));
+        let constants = Constants::from([
+            ((*parameter).to_owned(), Value::Int(*value)),
+            ("AV".to_owned(), Value::Real(*availability)),
+        ]);
+        instances.push((text, constants));
     }
     for ((text, constants), (answer, job)) in instances
         .iter()
@@ -183,6 +197,13 @@ fn the_suite_agrees_with_storm_at_a_smaller_size() {
 #[test]
 fn simple_proxy_agrees_with_storm_at_full_size() {
     suite_agrees(str::to_owned, &["simple-proxy"], &[0.5, 1.0]);
+}
+
+/// Two corners of the sweep: Storm takes some ten seconds for each. `cargo xtask agree-model` asks for all of them.
+#[test]
+fn retry_agrees_with_storm_at_full_size() {
+    let corners = [("retry", "MAX_BO", 10, 0.5), ("retry", "MAX_BO", 40, 0.9)];
+    instances_agree(str::to_owned, &corners);
 }
 
 /// The exported chain, read back by Storm, says what we say of the model.

@@ -164,10 +164,14 @@ impl<K: Key> Explorer<'_, K> {
             }
             self.close_row(&row, &exits, &earned);
             if self.chain.rows.len().is_multiple_of(CHECK_EVERY) {
-                self.check_limits()?;
+                self.check_memory()?;
+                if let Some(progress) = self.options.progress {
+                    progress(self.keys.len() as u64);
+                }
             }
         }
-        Ok(())
+        // A limit holds for the last states too, and for chains that have fewer than those between two looks.
+        self.check_memory()
     }
 
     fn expand(
@@ -275,7 +279,7 @@ impl<K: Key> Explorer<'_, K> {
         }
     }
 
-    fn check_limits(&self) -> Result<(), Error> {
+    fn check_memory(&self) -> Result<(), Error> {
         let states = self.keys.len() as u64;
         let key = size_of::<K>() as u64;
         // A key in the list and one in the table with its number, at three quarters full; rows, rewards, flags.
@@ -287,9 +291,6 @@ impl<K: Key> Explorer<'_, K> {
                 limit: self.options.max_memory,
                 help: "raise it with --max-memory, or make counters and Erlang shapes smaller",
             });
-        }
-        if let Some(progress) = self.options.progress {
-            progress(states);
         }
         Ok(())
     }

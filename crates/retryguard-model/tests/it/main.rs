@@ -4,5 +4,6 @@
 mod agreement;
 mod jobs;
 mod language;
+mod limits;
 mod reductions;
 mod robust;

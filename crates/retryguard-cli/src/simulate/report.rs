@@ -121,9 +121,9 @@ fn html(outcome: &Outcome, path: &str, pictures: &[(String, String)]) -> String 
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{0}</title>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<style>\n\
          :root {{ color-scheme: light dark; font-family: system-ui, sans-serif; line-height: 1.5; }}\n\
-         body {{ max-width: 1100px; margin: 2rem auto; padding: 0 1rem; background: Canvas; color: CanvasText; }}\n\
+         body {{ max-width: 1400px; margin: 2rem auto; padding: 0 1rem; background: Canvas; color: CanvasText; }}\n\
          svg {{ max-width: 100%; height: auto; }} .wide {{ overflow-x: auto; }}\n\
-         table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }}\n\
+         table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.8rem; }}\n\
          td, th {{ padding: 0.2rem 0.8rem 0.2rem 0; text-align: right; white-space: nowrap; }}\n\
          td:first-child, th:first-child {{ text-align: left; }} tr.source {{ opacity: 0.7; font-style: italic; }}\n\
          th {{ border-bottom: 1px solid currentColor; }}\n\

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::{compared_in, folder, scenario};
+use retryguard_sim::{conduct::NAMES, scenario::Scenario};
+
+use super::{compared, compared_in, folder, of, scenario};
 
 #[test]
 fn every_world_of_the_catalogue_is_read_and_has_a_claim() {
@@ -32,4 +34,29 @@ fn the_same_seed_and_files_give_the_same_result_on_any_number_of_threads() {
     let scenario = scenario("recovery-retry-storm");
     let print = || format!("{:?}", compared_in(&scenario.world, &scenario));
     assert_eq!(print(), print());
+}
+
+/// The page's worked example runs as it stands there, with the sweep that it suggests, and shows what it should.
+#[test]
+fn the_worked_example_of_the_reference_runs() {
+    let page = fs::read_to_string(folder().join("../docs/scenarios.md")).unwrap();
+    let blocks: Vec<&str> = page
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    let text = blocks.concat();
+    let scenario = Scenario::parse(&text, "shop", &mut |path| Err(path.to_owned())).unwrap();
+    assert_eq!(scenario.world.services.len(), 3);
+    assert_eq!(scenario.sweep.as_ref().unwrap().worlds.len(), 4);
+    let summaries = compared(&scenario);
+    let attempts = |name: &str| of(&summaries, name).mean("attempts");
+    assert!(attempts("immediate") > 1.1 * attempts("none"));
+    assert!(attempts("retryguard") < 1.1 * attempts("none"));
+    for (name, about) in NAMES {
+        assert!(
+            page.contains(&format!("| `{name}` | {about} |")),
+            "{name} is not on the page as it is"
+        );
+    }
 }

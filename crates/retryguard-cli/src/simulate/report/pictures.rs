@@ -23,7 +23,7 @@ pub(super) fn all(outcome: &Outcome) -> Vec<(String, String)> {
             outcome,
             "rates",
             "Calls",
-            [
+            &[
                 ("calls that succeeded, a second", &|it: &Moment| {
                     per_second(it.successes)
                 }),
@@ -36,7 +36,7 @@ pub(super) fn all(outcome: &Outcome) -> Vec<(String, String)> {
             outcome,
             "attempts",
             &format!("Requests at {name}"),
-            [
+            &[
                 ("requests a second", &|it: &Moment| per_second(it.attempts[focus])),
                 ("of these sent again, a second", &|it: &Moment| {
                     per_second(it.retries[focus])
@@ -47,7 +47,7 @@ pub(super) fn all(outcome: &Outcome) -> Vec<(String, String)> {
             outcome,
             "latency",
             "How long calls took",
-            [
+            &[
                 ("mean, in seconds", &|it: &Moment| {
                     it.latency.mean().unwrap_or(0.0) / 1e9
                 }),
@@ -63,19 +63,22 @@ pub(super) fn all(outcome: &Outcome) -> Vec<(String, String)> {
             .iter()
             .flat_map(|summary| &summary.first.lines.steps)
     };
-    if moments().any(|it| it.state.guard_off > 0.0 || it.state.breaker_open > 0.0) {
+    let guards: Reading<'_> = ("retries held back by guards, percent", &|it: &Moment| {
+        100.0 * it.state.guard_off
+    });
+    let breakers: Reading<'_> = ("breakers that are open, percent", &|it: &Moment| {
+        100.0 * it.state.breaker_open
+    });
+    let states: Vec<Reading<'_>> = [guards, breakers]
+        .into_iter()
+        .filter(|(_, reading)| moments().any(|it| reading(it) > 0.0))
+        .collect();
+    if !states.is_empty() {
         pictures.push(over_time(
             outcome,
             "state",
             &format!("What protects {name}"),
-            [
-                ("retries held back by guards, percent", &|it: &Moment| {
-                    100.0 * it.state.guard_off
-                }),
-                ("breakers that are open, percent", &|it: &Moment| {
-                    100.0 * it.state.breaker_open
-                }),
-            ],
+            &states,
         ));
     }
     let scaled = world.services.iter().position(|service| service.scaler.is_some());
@@ -86,7 +89,7 @@ pub(super) fn all(outcome: &Outcome) -> Vec<(String, String)> {
             outcome,
             "size",
             &title,
-            [
+            &[
                 ("replicas, or capacity a second", &|it: &Moment| it.sizes[scaled]),
                 ("of all services together", &total),
             ],
@@ -97,7 +100,7 @@ pub(super) fn all(outcome: &Outcome) -> Vec<(String, String)> {
             outcome,
             "bill",
             "The bill",
-            [("so far", &|it: &Moment| it.bill)],
+            &[("so far", &|it: &Moment| it.bill)],
         ));
     }
     pictures
@@ -106,14 +109,8 @@ pub(super) fn all(outcome: &Outcome) -> Vec<(String, String)> {
 type Reading<'a> = (&'a str, &'a dyn Fn(&Moment) -> f64);
 
 /// One or two panels over time, with a line for each policy.
-fn over_time<const PANELS: usize>(
-    outcome: &Outcome,
-    file: &str,
-    title: &str,
-    readings: [Reading<'_>; PANELS],
-) -> (String, String) {
-    let world = &outcome.scenario.world;
-    let ends = world.duration.as_secs_f64();
+fn over_time(outcome: &Outcome, file: &str, title: &str, readings: &[Reading<'_>]) -> (String, String) {
+    let ends = ends(outcome);
     let panels = readings
         .iter()
         .map(|(label, reading)| Panel {
@@ -138,6 +135,27 @@ fn over_time<const PANELS: usize>(
             .collect(),
     };
     (format!("{file}.svg"), figure.svg())
+}
+
+/// When the last run had ended: a measurement that ends early leaves nothing to show after it.
+fn ends(outcome: &Outcome) -> f64 {
+    let world = &outcome.scenario.world;
+    let whole = world.duration.as_secs_f64();
+    let last = |summary: &Summary| {
+        let looked = summary
+            .first
+            .lines
+            .steps
+            .iter()
+            .filter(|it| it.sizes.iter().any(|size| *size > 0.0));
+        looked.count() as f64 * summary.first.lines.step
+    };
+    outcome
+        .policies
+        .iter()
+        .map(last)
+        .fold(0.0, f64::max)
+        .clamp(1.0, whole.max(1.0))
 }
 
 fn line(summary: &Summary, ends: f64, reading: &dyn Fn(&Moment) -> f64) -> Piece {

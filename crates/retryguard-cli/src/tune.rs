@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::chart::{Figure, Panel};
 use crate::check::policy::{Lowered, Pattern, World};
+use crate::check::{Wrong, exit};
 
 /// Find the retry parameters that minimise contention for at most x % more total time.
 #[derive(Args, Debug)]
@@ -42,19 +43,13 @@ struct Candidate {
 
 impl Tune {
     pub(crate) fn run(&self) -> ExitCode {
-        match self.answer() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                ExitCode::FAILURE
-            }
-        }
+        exit(self.answer())
     }
 
     fn answer(&self) -> anyhow::Result<()> {
         let mut world = self.world.clone();
         world.pattern = Some(Pattern::Retry);
-        let lowered = world.lower()?;
+        let lowered = world.lower().map_err(Wrong)?;
         let own = Candidate {
             retries: whole(&lowered, "MAX_RET")?,
             first: real(&lowered, "MIN_BO")?,
@@ -94,7 +89,7 @@ impl Tune {
             .iter()
             .filter(|c| c.total <= limit)
             .min_by(|a, b| a.contention.total_cmp(&b.contention))
-            .context("not even a client without retries stays within the time")?;
+            .context("not even a client without retries stays within the time: give a larger --more-time")?;
         if let Some(path) = &self.svg {
             let text = picture(&solved, &plain);
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -166,17 +161,18 @@ impl Candidate {
             losses: Vec::new(),
         }
         .solve()?;
-        let mean = |name: &str| {
+        let mean = |name: &str| -> anyhow::Result<f64> {
             let values: Vec<f64> = rows
                 .iter()
                 .filter(|row| row.answer.name.as_deref() == Some(name))
-                .filter_map(|row| row.answer.outcome.number())
-                .collect();
-            values.iter().sum::<f64>() / values.len().max(1) as f64
+                .map(|row| row.answer.outcome.number())
+                .collect::<Option<_>>()
+                .context("the model of this policy is too large to solve: allow fewer retries")?;
+            Ok(values.iter().sum::<f64>() / values.len().max(1) as f64)
         };
         Ok(Candidate {
-            total: mean("total"),
-            contention: mean("contention"),
+            total: mean("total")?,
+            contention: mean("contention")?,
             ..self.clone()
         })
     }

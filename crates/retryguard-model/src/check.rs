@@ -107,20 +107,20 @@ pub enum Outcome {
     Number(f64),
     /// The least and the largest of the initial states, where there are several that differ.
     Range(f64, f64),
-    /// A number known to lie between two others: the space was truncated.
+    /// A number known to lie between two others, the larger of them perhaps infinite: the space was truncated.
     Between(f64, f64),
     /// A yes or a no, in every initial state.
     Truth(bool),
 }
 
 impl Outcome {
-    /// The number, or the middle of the two that enclose it.
+    /// The number, or the middle of the two that enclose it. A lower bound alone is no number: whoever took it for one would
+    /// be wrong by nobody knows how much.
     pub fn number(&self) -> Option<f64> {
         match self {
             Outcome::Number(value) => Some(*value),
             Outcome::Between(low, high) if high.is_finite() => Some(low + (high - low) / 2.0),
-            Outcome::Between(low, _) => Some(*low),
-            Outcome::Range(..) | Outcome::Truth(_) => None,
+            Outcome::Between(..) | Outcome::Range(..) | Outcome::Truth(_) => None,
         }
     }
 }
@@ -189,6 +189,11 @@ fn cut_note(limit: f64, chain: &Chain) -> String {
         chain.cut.len()
     )
 }
+
+/// Said with a reward whose upper bound is infinite.
+const NO_UPPER_BOUND: &str = "no upper bound: beyond the edge of a truncated space a reward may grow without end, so the value is at \
+     least the one given; raise --max-states and --max-memory until nothing is truncated, or ask for the reward within a time, \
+     R=? [ C<=t ], of states that earn a constant";
 
 struct Session<'s> {
     program: &'s Program,
@@ -389,6 +394,10 @@ impl Session<'_> {
                 Outcome::Truth(chain.initial.iter().all(|s| truths[*s as usize]))
             }
         };
+        let mut notes = built.notes.clone();
+        if matches!(outcome, Outcome::Between(_, high) if high.is_infinite()) {
+            notes.push(NO_UPPER_BOUND.to_owned());
+        }
         Ok(Answer {
             name: property.name.clone(),
             property: property.text.clone(),
@@ -397,7 +406,7 @@ impl Session<'_> {
             transitions: chain.transitions() as u64,
             build_seconds: built.build_seconds,
             solve_seconds: watch.seconds(),
-            notes: built.notes.clone(),
+            notes,
         })
     }
 

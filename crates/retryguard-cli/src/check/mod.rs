@@ -5,16 +5,18 @@ mod embedded;
 mod output;
 pub(crate) mod policy;
 mod suite;
+mod usage;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 use retryguard_model::{Constants, Format, Model, Options, Properties};
 
 pub(crate) use output::print;
+pub(crate) use usage::{Wrong, exit};
 
 use output::Row;
 
@@ -22,7 +24,6 @@ use output::Row;
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     /// The model: a file in the PRISM language that describes a ctmc.
-    #[arg(required_unless_present_any = ["suite", "policy"])]
     model: Option<PathBuf>,
     /// A property, such as 'P=? [ F<=10 x=3 ]'. May be given more than once.
     #[arg(long = "prop", value_name = "PROPERTY")]
@@ -90,15 +91,8 @@ enum Suite {
 }
 
 impl Check {
-    /// Exit codes: 0 for answers, 1 for a model, a property or a limit that stands in their way (usage errors are 2).
     pub(crate) fn run(self) -> ExitCode {
-        match self.answer() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                ExitCode::FAILURE
-            }
-        }
+        exit(self.answer())
     }
 
     fn answer(self) -> anyhow::Result<()> {
@@ -114,7 +108,10 @@ impl Check {
         match (&self.suite, &self.model) {
             (Some(Suite::ResiliencyPatterns), _) => suite::run(&self.out),
             (None, Some(path)) => self.run_model(path),
-            (None, None) => bail!("give a model, or --suite resiliency-patterns"),
+            (None, None) => Err(Wrong(anyhow!(
+                "nothing to check is given: give a model, --policy FILE, or --suite resiliency-patterns"
+            ))
+            .into()),
         }
     }
 
@@ -122,7 +119,7 @@ impl Check {
         let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
         Options {
             max_states: self.max_states,
-            max_memory: self.max_memory << 20,
+            max_memory: self.max_memory.saturating_mul(1 << 20),
             reduce: !self.no_reduce,
             fix_deadlocks: self.fix_deadlocks,
             truncate: self.truncate,
@@ -135,8 +132,8 @@ impl Check {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the model {}", path.display()))?;
         let name = path.display().to_string();
-        let model = Model::parse(&text).map_err(|e| anyhow::anyhow!(e.render(&name, &text, "")))?;
-        let instances = constants::instances(&self.constants)?;
+        let model = Model::parse(&text).map_err(|e| anyhow!(e.render(&name, &text, "")))?;
+        let instances = constants::instances(&self.constants).map_err(Wrong)?;
         if let Some(export) = self.export {
             let [constants] = instances.as_slice() else {
                 bail!("--export takes one value for each constant, not a range");
@@ -146,14 +143,17 @@ impl Check {
                 Export::Drn => Format::Drn,
             };
             let exported = retryguard_model::export(&model, constants, &self.options(), format)
-                .map_err(|e| anyhow::anyhow!(e.render(&name, &text, "")))?;
+                .map_err(|e| anyhow!(e.render(&name, &text, "")))?;
             return output::print(&exported);
         }
         let property_text = self.property_text()?;
-        let render = |e: &retryguard_model::Error| anyhow::anyhow!(e.render(&name, &text, &property_text));
+        let render = |e: &retryguard_model::Error| anyhow!(e.render(&name, &text, &property_text));
         let properties = Properties::parse(&property_text).map_err(|e| render(&e))?;
         if properties.is_empty() {
-            bail!("nothing is asked: give --prop 'P=? [ F … ]' or --props FILE");
+            return Err(Wrong(anyhow!(
+                "nothing is asked: give --prop 'P=? [ F … ]' or --props FILE"
+            ))
+            .into());
         }
         let options = self.options();
         let solved: Vec<Result<Vec<Row>, retryguard_model::Error>> = instances
@@ -175,7 +175,7 @@ impl Check {
     }
 
     fn run_policy(&self) -> anyhow::Result<()> {
-        let lowered = self.world.lower()?;
+        let lowered = self.world.lower().map_err(Wrong)?;
         for loss in &lowered.losses {
             eprintln!("loss: {loss}");
         }

@@ -64,6 +64,7 @@ fn outcome_text(outcome: &Outcome) -> String {
             number_text(*low),
             number_text(*high)
         ),
+        Outcome::Between(low, high) if high.is_infinite() => format!("at least {}", number_text(*low)),
         Outcome::Between(low, high) => format!("between {} and {}", number_text(*low), number_text(*high)),
         Outcome::Truth(value) => value.to_string(),
     }

@@ -20,7 +20,7 @@ use super::rows;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct World {
     /// The policy file.
-    #[arg(long, value_name = "FILE", requires = "service")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// The service of the policy that is called.
     #[arg(long, value_name = "NAME")]
@@ -58,14 +58,21 @@ pub(crate) struct Lowered {
 
 impl World {
     pub(crate) fn lower(&self) -> anyhow::Result<Lowered> {
-        let path = self.policy.as_ref().context("give --policy FILE")?;
+        let path = self
+            .policy
+            .as_ref()
+            .context("no policy is given: give --policy FILE")?;
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the policy {}", path.display()))?;
         let policy = Policy::parse(&text).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?;
-        let name = self.service.as_deref().context("give --service NAME")?;
+        let known: Vec<&str> = policy.services().map(|(known, _)| known).collect();
+        let known = known.join(", ");
+        let name = self
+            .service
+            .as_deref()
+            .with_context(|| format!("no service is given: give --service with one of {known}"))?;
         if !policy.services().any(|(known, _)| known == name) {
-            let known: Vec<&str> = policy.services().map(|(known, _)| known).collect();
-            bail!("the policy has no service `{name}`; it has {}", known.join(", "));
+            bail!("the policy has no service `{name}`: give --service with one of {known}");
         }
         let service = policy.service(name);
         let response = self.response_time.as_deref().map(duration).transpose()?;
@@ -78,9 +85,29 @@ impl World {
             &service.target,
             response,
             pattern,
-            super::constants::range(&self.availability)?,
+            availabilities(&self.availability)
+                .with_context(|| format!("--availability {}", self.availability))?,
         )
     }
+}
+
+/// At an availability of nothing no request succeeds, so that every expected time is infinite and nothing can be compared.
+fn availabilities(text: &str) -> anyhow::Result<Vec<Value>> {
+    let values = super::constants::range(text)?;
+    if values.is_empty() {
+        bail!("the range is empty: write from:step:to with from below to");
+    }
+    for value in &values {
+        let share = match value {
+            Value::Int(value) => *value as f64,
+            Value::Real(value) => *value,
+            Value::Bool(_) => f64::NAN,
+        };
+        if !(share > 0.0 && share <= 1.0) {
+            bail!("{value} is not an availability: give a share of the time, above 0 and at most 1");
+        }
+    }
+    Ok(values)
 }
 
 pub(crate) fn lower(
@@ -98,8 +125,8 @@ pub(crate) fn lower(
             bail!("the policy has no attempt timeout to take the response time from: give --response-time")
         }
     };
-    if response <= 0.0 {
-        bail!("the response time must be positive");
+    if !(response > 0.0 && response.is_finite()) {
+        bail!("the response time must be positive: give --response-time, such as 50ms");
     }
     let timeout = timeout.unwrap_or_else(|| {
         losses.push("no attempt timeout: the model gives up after twice the mean response time".to_owned());

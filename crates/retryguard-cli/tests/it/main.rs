@@ -3,4 +3,5 @@
 mod agreement;
 mod fleets;
 mod lint;
+mod policy_model;
 mod predict;

@@ -149,6 +149,16 @@ fn a_reward_beyond_the_edge_has_no_bound() {
     };
     assert!(low > 2.99 && low <= 3.0, "{low}");
     assert!(high.is_infinite());
+    assert_eq!(
+        found[0].outcome.number(),
+        None,
+        "a lower bound alone is no answer"
+    );
+    let told = found[0].notes.join("\n");
+    assert!(
+        told.contains("no upper bound") && told.contains("--max-states"),
+        "{told}"
+    );
 }
 
 #[test]

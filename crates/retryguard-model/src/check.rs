@@ -192,8 +192,8 @@ fn cut_note(limit: f64, chain: &Chain) -> String {
 
 /// Said with a reward whose upper bound is infinite.
 const NO_UPPER_BOUND: &str = "no upper bound: beyond the edge of a truncated space a reward may grow without end, so the value is at \
-     least the one given; raise --max-states and --max-memory until nothing is truncated, or ask for the reward within a time, \
-     R=? [ C<=t ], of states that earn a constant";
+     least the one given; lower --truncate, or raise --max-states and --max-memory, until nothing is truncated; or ask for the \
+     reward within a time, R=? [ C<=t ], of states that earn a constant";
 
 struct Session<'s> {
     program: &'s Program,

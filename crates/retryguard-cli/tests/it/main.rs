@@ -1,6 +1,7 @@
 //! The command from the outside: what it prints, where, and how it exits.
 
 mod agreement;
+mod check;
 mod fleets;
 mod lint;
 mod policy_model;

@@ -1,0 +1,71 @@
+//! `retryguard check` on a model: what a value that is only known from below looks like, and how the command exits.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A walk that drifts home on a line too long to explore: home from 3 takes a time of 3.
+const WALK: &str = "ctmc\nmodule m\n x : [0..1000000000] init 3;\n [] x>0 & x<1000000000 -> 1 : (x'=x+1);\n \
+                    [] x>0 -> 2 : (x'=x-1);\n [] x=0 -> true;\nendmodule\nrewards \"time\" x>0 : 1; endrewards\n";
+
+fn walk(name: &str, arguments: &[&str]) -> Output {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, WALK).expect("a file");
+    Command::new(env!("CARGO_BIN_EXE_retryguard"))
+        .arg("check")
+        .arg(path)
+        .args(arguments)
+        .output()
+        .expect("the command starts")
+}
+
+#[test]
+fn a_reward_that_is_known_from_below_is_not_taken_for_an_answer() {
+    let asked = ["--prop", "R{\"time\"}=? [ F x=0 ]", "--max-states", "1000"];
+    let output = walk("reward.prism", &asked);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("= at least 2.9"), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("# no upper bound: ")),
+        "{text}"
+    );
+    let output = walk("reward-json.prism", &[&asked[..], &["--json"]].concat());
+    let found: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+    let result = &found["results"][0];
+    assert_eq!(
+        (&result["value"], &result["upper"]),
+        (&Value::Null, &"Infinity".into())
+    );
+    assert!(
+        result["lower"]
+            .as_f64()
+            .is_some_and(|lower| lower > 2.9 && lower <= 3.0)
+    );
+}
+
+#[test]
+fn what_was_given_wrongly_exits_with_two_and_what_cannot_be_answered_with_one() {
+    for (arguments, code, expected) in [
+        (
+            &["--prop", "S=? [ x=0 ]", "--max-memory", "1"][..],
+            1,
+            "--max-memory",
+        ),
+        (&["--prop", "P=? [ F y=0 ]"], 1, "y"),
+        (
+            &["--prop", "P=? [ F x=0 ]", "--const", "N"],
+            2,
+            "expected NAME=VALUE",
+        ),
+        (&[], 2, "give --prop"),
+    ] {
+        let output = walk(&format!("exit-{}.prism", arguments.len()), arguments);
+        let talk = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {talk}");
+        assert!(
+            output.stdout.is_empty() && talk.contains(expected),
+            "{arguments:?}: {talk}"
+        );
+    }
+}

@@ -4,6 +4,7 @@
 mod bench;
 mod layers;
 mod shell;
+mod sim_speed;
 mod storm;
 mod tidy;
 
@@ -33,6 +34,8 @@ enum Command {
     },
     /// The model checker against Storm on every instance of the suite that Storm builds at full size: prints the largest difference.
     AgreeModel,
+    /// The simulator beside SimPy, nexosim and a bare loop on the same queue: prints the ratios.
+    BenchSim,
     /// Runs the library beside its peers and writes docs/benchmarks.md.
     Bench,
 }
@@ -44,6 +47,7 @@ fn main() -> anyhow::Result<()> {
         Command::Tidy => tidy::check(),
         Command::BenchModel { all } => storm::race(all),
         Command::AgreeModel => storm::agree(),
+        Command::BenchSim => sim_speed::race(),
         Command::Bench => bench::write(),
     }
 }

@@ -114,13 +114,17 @@ fn bare_loop(events: f64) -> f64 {
     speed
 }
 
-/// Resident memory of this process in bytes, where the system tells it.
+/// The most memory that this process has held, in bytes, where the system tells it.
 fn resident() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: f64 = text
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap_or("0");
+    let kibibytes: f64 = line
         .split_whitespace()
-        .nth(1)
+        .next()
         .and_then(|it| it.parse().ok())
         .unwrap_or(0.0);
-    pages * 4096.0
+    kibibytes * 1024.0
 }

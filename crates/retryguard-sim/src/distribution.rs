@@ -39,8 +39,8 @@ impl Distribution {
     pub fn draw(&self, chance: &mut Stream) -> Duration {
         match self {
             Self::Constant(span) => *span,
-            Self::Exponential(mean) => seconds(chance.exponential(mean.as_secs_f64())),
-            Self::Uniform(low, high) => seconds(chance.between(low.as_secs_f64(), high.as_secs_f64())),
+            Self::Exponential(mean) => from_nanos(chance.exponential(as_nanos(*mean))),
+            Self::Uniform(low, high) => from_nanos(chance.between(as_nanos(*low), as_nanos(*high))),
             Self::Normal(mean, deviation) => seconds(
                 chance
                     .normal()
@@ -77,6 +77,23 @@ impl Distribution {
             Self::Mixed(share, usual, rare) => (1.0 - share).mul_add(usual.mean(), share * rare.mean()),
         }
     }
+}
+
+/// A duration in nanoseconds, for arithmetic: a division less than seconds take.
+#[inline]
+#[expect(clippy::cast_precision_loss, reason = "a draw needs no more than 53 bits")]
+fn as_nanos(span: Duration) -> f64 {
+    retryguard_core::time::nanos(span) as f64
+}
+
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from a double saturates"
+)]
+fn from_nanos(nanos: f64) -> Duration {
+    Duration::from_nanos(nanos as u64)
 }
 
 /// Seconds to a duration, to the nanosecond.

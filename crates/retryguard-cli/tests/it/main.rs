@@ -6,3 +6,4 @@ mod fleets;
 mod lint;
 mod policy_model;
 mod predict;
+mod simulate;

@@ -188,7 +188,7 @@ impl Engine<'_> {
                 self.queue
                     .push(self.now, Event::Place(Handle::from_u64(ticket.0)));
             }
-            self.leave_pool(&flight);
+            self.leave_pool(flight.pool, flight.edge);
         }
     }
 
@@ -258,11 +258,12 @@ impl Engine<'_> {
     /// The answer of a request reaches its caller, who may no longer be there.
     #[inline]
     pub(super) fn answer(&mut self, job: Handle) {
-        let Some(job) = self.jobs.remove(job) else {
+        let Some(answered) = self.jobs.get(job) else {
             return;
         };
-        let result = job.result.expect("an answered request has a result");
-        let handle = job.caller;
+        let result = answered.result.expect("an answered request has a result");
+        let (handle, number) = (answered.caller, answered.number);
+        self.jobs.forget(job);
         if self.is_orphan(handle) {
             return self.give_up(handle);
         }
@@ -286,7 +287,7 @@ impl Engine<'_> {
                 }
                 let another = failure.retryable && flight.call.retries() < line.settings.call.retries;
                 if another && line.conduct.oracle {
-                    return self.hold(handle, Some((job.number, failure)));
+                    return self.hold(handle, Some((number, failure)));
                 }
                 if another {
                     let allowed = peer.part.allow_retry(peer.target.in_flight(), self.now);
@@ -297,7 +298,7 @@ impl Engine<'_> {
             }
         };
         self.drive(handle, |call, target, now, chance| {
-            call.on_outcome(job.number, &outcome, target, now, chance)
+            call.on_outcome(number, &outcome, target, now, chance)
         });
     }
 
@@ -382,34 +383,35 @@ impl Engine<'_> {
     }
 
     fn done(&mut self, handle: Handle, verdict: &Verdict) {
-        let mut flight = self.flights.remove(handle).expect("a call that ends is there");
-        let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
-        if std::mem::take(&mut flight.charged) {
+        let flight = self.flights.get_mut(handle).expect("a call that ends is there");
+        let (edge, parent, began, counted) = (flight.edge, flight.parent, flight.began, flight.counted);
+        let (pool, retries) = (flight.pool, flight.call.retries());
+        if flight.charged {
+            let peer = &mut self.lines[edge as usize].peers[flight.peer as usize];
             peer.part.on_retry_end();
         }
-        self.leave_pool(&flight);
+        self.flights.forget(handle);
+        self.leave_pool(pool, edge);
         let ended = match *verdict {
             Verdict::Success { .. } => Ended::Success,
             Verdict::Refused { refusal, .. } => {
-                self.record
-                    .on_refusal(flight.edge as usize, refusal, flight.counted);
+                self.record.on_refusal(edge as usize, refusal, counted);
                 Ended::Refused
             }
             Verdict::Failure {
                 mut failure, refusal, ..
             } => {
-                self.record
-                    .on_refusal(flight.edge as usize, refusal, flight.counted);
-                if flight.call.retries() > 0 || refusal.is_protection() {
+                self.record.on_refusal(edge as usize, refusal, counted);
+                if retries > 0 || refusal.is_protection() {
                     failure.hints.retried_below = failure.hints.retried_below.saturating_add(1);
                 }
                 Ended::Failure(failure)
             }
         };
-        match flight.parent {
+        match parent {
             Parent::Client { client, user } => {
-                let latency = self.now.since(flight.began);
-                self.record.on_call_end(&ended, latency, self.now, flight.counted);
+                let latency = self.now.since(began);
+                self.record.on_call_end(&ended, latency, self.now, counted);
                 self.user_answered(client, user);
             }
             Parent::Job { job, optional } => self.child_done(job, optional, &ended),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use retryguard_core::{Criticality, Failure, FailureKind, outcome::Hints, shed::Arrival};
 
 use super::{
-    Engine, Event, Flight, Parent,
+    Engine, Event, Parent,
     calls::{Ended, Origin},
     descend,
     floor::{PoolState, Room},
@@ -316,11 +316,14 @@ impl Engine<'_> {
     }
 
     /// A call gives its connection back: to the next request that waits for one and still wants it.
-    pub(super) fn leave_pool(&mut self, flight: &Flight) {
-        let (Some(number), Parent::Job { .. }) = (flight.pool, flight.parent) else {
-            return;
-        };
-        let edge = flight.edge as usize;
+    #[inline]
+    pub(super) fn leave_pool(&mut self, pool: Option<u32>, edge: u32) {
+        if let Some(number) = pool {
+            self.free_connection(number, edge as usize);
+        }
+    }
+
+    fn free_connection(&mut self, number: u32, edge: usize) {
         let owner = self.world.services.iter().position(|service| {
             service
                 .steps

@@ -100,23 +100,20 @@ impl Profile {
         before
     }
 
-    /// The largest number from `now` until the next stage begins, and when that is. What thinning needs.
+    /// The largest number from `now` until the present stage changes its course, and when that is: at the end
+    /// of its ramp or at the next stage. What thinning needs.
     #[must_use]
     pub fn bound(&self, now: Instant) -> (f64, Instant) {
-        let ends = self
-            .0
-            .iter()
-            .map(|stage| stage.at)
-            .find(|&at| at > now)
-            .unwrap_or(Instant::NEVER);
-        let last = Instant::from_nanos(ends.as_nanos() - 1);
-        let ramp_ends = self
+        let next = self.next_stage(now).unwrap_or(Instant::NEVER);
+        let ramp = self
             .0
             .iter()
             .rev()
             .find(|stage| stage.at <= now)
             .map_or(now, |it| it.at.after(it.over));
-        (self.at(now).max(self.at(last.min(ramp_ends.max(now)))), ends)
+        let ends = if now < ramp { next.min(ramp) } else { next };
+        let last = Instant::from_nanos(ends.as_nanos() - 1);
+        (self.at(now).max(self.at(last)), ends)
     }
 
     /// When a stage begins, after `now`.
@@ -162,7 +159,10 @@ mod tests {
             profile.bound(Instant::from_secs(50)),
             (10.0, Instant::from_secs(100))
         );
-        assert_eq!(profile.bound(Instant::from_secs(201)).0, 130.0);
+        let (most, ends) = profile.bound(Instant::from_secs(201));
+        assert!((most - 130.0).abs() < 1e-6);
+        assert_eq!(ends, Instant::from_secs(210));
+        assert_eq!(profile.bound(ends), (130.0, Instant::NEVER));
         assert_eq!(profile.most(), 130.0);
     }
 }

@@ -1,0 +1,133 @@
+//! `retryguard simulate`, as it is used from outside.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use serde_json::Value;
+
+fn retryguard(arguments: &[&str]) -> (String, String, Option<i32>) {
+    let output = Command::new(env!("CARGO_BIN_EXE_retryguard"))
+        .arg("simulate")
+        .args(arguments)
+        .output()
+        .expect("the command starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the output is text");
+    (text(output.stdout), text(output.stderr), output.status.code())
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a scratch folder can be made");
+    folder
+}
+
+fn small() -> String {
+    let path = scratch("simulate").join("small.yaml");
+    fs::write(
+        &path,
+        "claim: small\nduration: 30s\nservices:\n  store: {workers: 2, queue: 4, time: {exponential: 100ms}, price: \
+         {millionRequests: 1}}\nclients:\n  people: {calls: store, rate: 25, deadline: 2s}\npolicies: [none, immediate]\n",
+    )
+    .expect("a scratch file can be written");
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+fn the_json_has_every_promised_key_with_its_confidence() {
+    let file = small();
+    let (text, _, code) = retryguard(&[&file, "--json", "--seed", "7", "--replications", "3"]);
+    assert_eq!(code, Some(0));
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["seed"], 7);
+    let policies = result["policies"].as_array().unwrap();
+    assert_eq!(policies[1]["name"], "immediate");
+    for key in [
+        "calls",
+        "attempts",
+        "retriesPerCall",
+        "amplification",
+        "successRate",
+        "rejectionRate",
+        "meanMs",
+        "p50Ms",
+        "p95Ms",
+        "p99Ms",
+        "bill",
+    ] {
+        for policy in policies {
+            assert!(policy[key]["mean"].is_number(), "{key}: {}", policy[key]);
+            assert_eq!(policy[key]["ci95"].as_array().unwrap().len(), 2, "{key}");
+        }
+    }
+    let (again, _, _) = retryguard(&[&file, "--json", "--seed", "7", "--replications", "3"]);
+    assert_eq!(text, again);
+    let (other, _, _) = retryguard(&[&file, "--json", "--seed", "8", "--replications", "3"]);
+    assert_ne!(text, other);
+}
+
+#[test]
+fn policies_can_be_chosen_by_name_and_by_path() {
+    let file = small();
+    let policy = scratch("simulate").join("mine.yaml");
+    fs::write(&policy, "defaults: {maxRetries: 1}\n").unwrap();
+    let (text, _, code) = retryguard(&[
+        &file,
+        "--csv",
+        "--policy",
+        "none",
+        "grpc",
+        &policy.to_string_lossy(),
+    ]);
+    assert_eq!(code, Some(0));
+    let names: Vec<&str> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').nth(2).unwrap())
+        .collect();
+    assert_eq!(names, ["none", "grpc", "mine"]);
+    let (_, talk, code) = retryguard(&[&file, "--policy", "nonesuch"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        talk.contains("there is no policy nonesuch; give one of none, immediate"),
+        "{talk}"
+    );
+}
+
+#[test]
+fn a_report_stands_alone() {
+    let folder = scratch("simulate").join("report");
+    let (_, _, code) = retryguard(&[&small(), "--out", &folder.to_string_lossy()]);
+    assert_eq!(code, Some(0));
+    let page = fs::read_to_string(folder.join("index.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("prefers-color-scheme: dark"));
+    assert!(
+        !page.contains("src=") && !page.contains("href="),
+        "nothing is fetched from elsewhere"
+    );
+    for name in [
+        "README.md",
+        "result.json",
+        "result.csv",
+        "rates.svg",
+        "attempts.svg",
+        "latency.svg",
+    ] {
+        assert!(folder.join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn mistakes_are_told_with_their_lines() {
+    let path = scratch("simulate").join("wrong.yaml");
+    fs::write(
+        &path,
+        "duration: 30s\nservices:\n  store: {wokers: 2}\nclients: {}\n",
+    )
+    .unwrap();
+    let (out, talk, code) = retryguard(&[&path.to_string_lossy()]);
+    assert_eq!((out.as_str(), code), ("", Some(2)));
+    assert!(
+        talk.contains("line 3, column 11: unknown key `wokers` in `store`; did you mean `workers`?"),
+        "{talk}"
+    );
+    assert!(talk.contains("there are no clients"), "{talk}");
+}

@@ -18,9 +18,9 @@ fn one_call_becomes_27_and_each_solution_stops_it_in_its_way() {
     within(amplification("hedging"), 1.0, 1.1);
     within(amplification("all"), 1.0, 1.5);
     assert_eq!(amplification("none"), 1.0);
-    // A breaker sends next to nothing at all.
+    // A breaker keeps most calls from being sent at all; how many depends on how often it probes.
     let attempts = |name: &str| of(&summaries, name).mean("attempts");
-    assert!(attempts("breaker") < 0.2 * attempts("none"));
+    assert!(attempts("breaker") < 0.7 * attempts("none"));
     // Shedding protects a server that works; one that is down sheds nothing.
     assert_eq!(amplification("shedding"), 27.0);
 }

@@ -47,7 +47,7 @@ fn trip(own: &written::Breaker, all: &written::Breaker, mistakes: &mut Mistakes)
         Trip::Rate => {
             means_nothing(&[failures], "trip: rate", mistakes);
             breaker::Trip::Rate {
-                ratio: copied(&all.ratio).map_or(Ratio::percent(50), |share| share.0),
+                ratio: copied(&all.ratio).map_or(Ratio::percent(80), |share| share.0),
                 minimum_calls: copied(&all.minimum_calls).unwrap_or(20),
                 window,
             }

@@ -82,8 +82,9 @@ section! {
         "trip" trip: Trip => "rate", "a count opens on volume alone, so that a busy target with few errors loses \
             all of its traffic; a run in a row can come from one call's retries";
         /// The share of failures that opens it (`rate`).
-        "ratio" ratio: Share where Ratio::percent(1)..=Ratio::ONE => "50%", "at half, more calls would fail than \
-            succeed: below that, an open breaker refuses more good calls than bad ones";
+        "ratio" ratio: Share where Ratio::percent(1)..=Ratio::ONE => "80%", "a breaker is for a target that \
+            is down: one that still answers every third call is better left to budget and guard. In the tournament, \
+            opening at 50% loses nearly all of the goodput that 60% random errors leave, and at 80% none of it";
         /// The calls that must have ended in the window before a share means anything (`rate`).
         "minimumCalls" minimum_calls: u32 where 1..=MANY => "20", "with fewer, a handful of unlucky calls looks like \
             an outage; it also lies well above the attempts of any one call";
@@ -97,8 +98,9 @@ section! {
         "openFor" open_for: Duration where MILLI..=HOUR => "5s", "a restart takes about that long; a shorter pause \
             probes a target that cannot have changed";
         /// Each failed probe doubles the time, up to this.
-        "openForAtMost" open_for_at_most: Duration where MILLI..=HOUR => "1m", "a target that is back is noticed within \
-            a minute";
+        "openForAtMost" open_for_at_most: Duration where MILLI..=HOUR => "10s", "a target that is back is noticed within \
+            ten seconds; one probe every ten seconds costs nothing. In the tournament, a minute loses a tenth of the \
+            goodput of a recovery";
         /// How many probes may be under way at once while it is half-open.
         "probes" probes: u32 where 1..=1000 => "1", "a target that has just come back gets one call and not all that \
             have queued up";

@@ -20,8 +20,9 @@ fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-fn small() -> String {
-    let path = scratch("simulate").join("small.yaml");
+/// A file of the test's own: tests run side by side.
+fn small(test: &str) -> String {
+    let path = scratch("simulate").join(format!("{test}.yaml"));
     fs::write(
         &path,
         "claim: small\nduration: 30s\nservices:\n  store: {workers: 2, queue: 4, time: {exponential: 100ms}, price: \
@@ -33,7 +34,7 @@ fn small() -> String {
 
 #[test]
 fn the_json_has_every_promised_key_with_its_confidence() {
-    let file = small();
+    let file = small("json");
     let (text, _, code) = retryguard(&[&file, "--json", "--seed", "7", "--replications", "3"]);
     assert_eq!(code, Some(0));
     let result: Value = serde_json::from_str(&text).unwrap();
@@ -66,7 +67,7 @@ fn the_json_has_every_promised_key_with_its_confidence() {
 
 #[test]
 fn policies_can_be_chosen_by_name_and_by_path() {
-    let file = small();
+    let file = small("chosen");
     let policy = scratch("simulate").join("mine.yaml");
     fs::write(&policy, "defaults: {maxRetries: 1}\n").unwrap();
     let (text, _, code) = retryguard(&[
@@ -95,7 +96,7 @@ fn policies_can_be_chosen_by_name_and_by_path() {
 #[test]
 fn a_report_stands_alone() {
     let folder = scratch("simulate").join("report");
-    let (_, _, code) = retryguard(&[&small(), "--out", &folder.to_string_lossy()]);
+    let (_, _, code) = retryguard(&[&small("report"), "--out", &folder.to_string_lossy()]);
     assert_eq!(code, Some(0));
     let page = fs::read_to_string(folder.join("index.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("prefers-color-scheme: dark"));

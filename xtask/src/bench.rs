@@ -285,15 +285,15 @@ all is well (`failsafe`, `recloser`), or keeps all it knows in one atomic or sem
 below it. Above the floor a further pattern of ours costs a few nanoseconds on one thread, where the layers of the
 peers add up.
 
-The time of several threads is not settled by one run. On a virtual machine of two cores, busy with other work, one
-build took 923 ns a call for the whole stack in one run and 345 ns in the next, with tower's retry at 277 and 163
-beside it: twice the aim, and within it. It needs a quiet machine.
+The time of several threads needs a quiet machine and many undisturbed rounds: on two virtual cores that were busy
+with other work, one build took 923 ns a call for the whole stack in one run and 345 ns in the next, with tower's
+retry at 277 and 163 beside it.
 
 Of the instructions, about 180 read the clock twice and turn `std::time::Instant` into nanoseconds. A cheaper clock
 would have to give up tokio's paused time in tests, or would drift away from tokio's timers. The lock stays: one writer is what
 lets a test walk the machines through every order of events.
 
 The token bucket of the AWS SDK is not in the table: it cannot be called from outside `aws-smithy-runtime` without
-the SDK's whole orchestrator. The instructions of `governor` vary by a tenth from run to run, because it calibrates
+the SDK's whole orchestrator. The instructions of `governor` vary by up to a fifth from run to run, because it calibrates
 a clock when it starts.
 ";

@@ -1,7 +1,7 @@
 //! Every known policy in many worlds, beside one that knows what nobody can know.
 //!
 //! The worlds are files of the catalogue. No policy is tuned to a single one of them: each runs with the
-//! settings that it has everywhere.
+//! settings that it has everywhere. The default breaker was chosen by these worlds as a whole.
 
 use std::collections::BTreeMap;
 

@@ -44,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "retryguard-examples",
         &["retryguard", "retryguard-core", "retryguard-policy"],
     ),
+    ("retryguard-parts", &[]),
     ("xtask", &[]),
 ];
 

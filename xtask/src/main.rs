@@ -3,6 +3,7 @@
 
 mod bench;
 mod layers;
+mod parts;
 mod shell;
 mod sim_speed;
 mod storm;
@@ -70,6 +71,13 @@ fn test() -> anyhow::Result<()> {
         ],
     )?;
     let storm = storm::python()?;
+    let parts = parts::install()?;
+    let mut variables = vec![(storm::VARIABLE, storm.as_os_str())];
+    variables.extend(
+        parts
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_os_str())),
+    );
     shell::step_with(
         "tests",
         "cargo",
@@ -80,7 +88,7 @@ fn test() -> anyhow::Result<()> {
             "--all-features",
             "--no-fail-fast",
         ],
-        &[(storm::VARIABLE, storm.as_os_str())],
+        &variables,
     )?;
     if std::env::var_os("CI").is_some() {
         bench::install_valgrind()?;

@@ -1,0 +1,9 @@
+//! Watches services in any language and switches their retries off while they do harm.
+//!
+//! A [`source::Source`] says what happened to each target in the last interval, a guard per target
+//! (`retryguard_core::guard`) decides, the plan compares what is wanted with what the data plane has, and an
+//! [`actuator::Actuator`] brings the two together. Nothing of it is on the path of a request.
+
+pub mod actuator;
+pub mod source;
+pub mod target;

@@ -1,0 +1,1 @@
+//! Five real services, faults, load and experiments: what retry policies really do.

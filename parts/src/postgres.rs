@@ -1,0 +1,142 @@
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::unistd::{User, chown, getuid};
+use tempfile::TempDir;
+
+use crate::{Process, free_port, need, wait};
+
+/// A PostgreSQL server of its own: one folder, one port of the loopback interface, user `postgres`, no password.
+#[derive(Debug)]
+pub struct Postgres {
+    program: PathBuf,
+    folder: TempDir,
+    port: u16,
+    process: Process,
+}
+
+impl Postgres {
+    /// Starts one, or says why not (see [`need`]).
+    ///
+    /// # Panics
+    /// When the server is there and does not come up.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        // Debian keeps the server's programs off the `PATH`, under their version.
+        let program = debian().or_else(|| need("postgres"))?;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        own(folder.path());
+        let data = folder.path().join("data");
+        let output = as_postgres(&program.with_file_name("initdb"))
+            .args([
+                "--username=postgres",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--no-sync",
+                "--pgdata",
+            ])
+            .arg(&data)
+            .output()
+            .expect("initdb starts");
+        assert!(
+            output.status.success(),
+            "initdb failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        // Another process may take the free port first.
+        for _ in 0..5 {
+            let port = free_port();
+            let mut process = launch(&program, folder.path(), port);
+            if ready(&program, port) && process.runs() {
+                return Some(Self {
+                    program,
+                    folder,
+                    port,
+                    process,
+                });
+            }
+        }
+        panic!("postgres does not come up on loopback");
+    }
+
+    /// The address of the database that every server has.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// The postmaster, to pause, stop or kill. Its children do the work: a paused postmaster still answers on
+    /// connections that are open.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Starts it anew on the same port and the same data after it was stopped or killed.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn restart(&mut self) {
+        self.process.stop(Duration::from_secs(20));
+        self.process = launch(&self.program, self.folder.path(), self.port);
+        assert!(ready(&self.program, self.port), "postgres does not come up again");
+    }
+}
+
+fn debian() -> Option<PathBuf> {
+    let mut versions: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin/postgres")))
+        .filter(|path| path.is_file())
+        .collect();
+    versions.sort();
+    versions.pop()
+}
+
+fn launch(program: &Path, folder: &Path, port: u16) -> Process {
+    let mut command = as_postgres(program);
+    command
+        .arg("-D")
+        .arg(folder.join("data"))
+        .arg("-k")
+        .arg(folder)
+        .args(["-h", "127.0.0.1", "-p", &port.to_string()])
+        .args(["-c", "max_connections=200", "-c", "shared_buffers=32MB"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Process::start(command).expect("postgres starts")
+}
+
+fn ready(program: &Path, port: u16) -> bool {
+    wait::until(Duration::from_secs(60), || {
+        Command::new(program.with_file_name("pg_isready"))
+            .args(["--quiet", "--host=127.0.0.1", &format!("--port={port}")])
+            .status()
+            .is_ok_and(|status| status.success())
+    })
+}
+
+/// The server refuses to run as root, so root runs it as the user that its package made.
+fn as_postgres(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    if let Some(user) = postgres_user() {
+        command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
+    }
+    // Not every folder of root may be entered by that user.
+    command.current_dir("/");
+    command
+}
+
+fn own(folder: &Path) {
+    if let Some(user) = postgres_user() {
+        chown(folder, Some(user.uid), Some(user.gid)).expect("root may give a folder away");
+    }
+}
+
+fn postgres_user() -> Option<User> {
+    if !getuid().is_root() {
+        return None;
+    }
+    User::from_name("postgres").ok().flatten()
+}

@@ -1,0 +1,18 @@
+//! Installs the real servers that tests run against, and says where they are.
+//!
+//! The crate `retryguard-parts` finds a program by the variable `RETRYGUARD_PART_<NAME>` or on the `PATH`; what
+//! does not come from a Debian package is kept under the target folder, keyed by its version.
+
+use std::ffi::OsString;
+
+use crate::shell;
+
+/// Installs what is missing. The answer is the environment in which the tests find it.
+pub(crate) fn install() -> anyhow::Result<Vec<(String, OsString)>> {
+    shell::debian(&["redis-server", "--version"], &["redis-server"])?;
+    shell::debian(
+        &["sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres"],
+        &["postgresql"],
+    )?;
+    Ok(Vec::new())
+}

@@ -8,7 +8,9 @@ use crate::{chance::Chance, ratio::Ratio, time::nanos};
 ///
 /// A *nominal* delay grows with each retry up to a cap, then jitter is laid over it. The cap bounds the
 /// nominal delay and not the jittered one: clipping after the jitter would put half of all clients on the
-/// cap itself, which is the synchronisation that jitter is there to break.
+/// cap itself, which is the synchronisation that jitter is there to break. [`Jitter::Decorrelated`] is the
+/// exception, because its published definition clips: once its waits have grown to the cap, most of them are
+/// the cap. Prefer [`Jitter::Full`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// How the nominal delay grows.
@@ -44,7 +46,8 @@ pub enum Jitter {
     Full,
     /// `d/2` plus uniform up to `d/2`: keeps half of the wait as a promise.
     Equal,
-    /// Uniform between the initial delay and three times the delay before, capped. Replaces the growth.
+    /// Uniform between the initial delay and three times the delay before, then clipped at the cap:
+    /// `min(cap, U(initial, 3 · previous))`. Replaces the growth.
     Decorrelated,
     /// `d` times a factor drawn uniformly between two bounds, such as 0.5 and 1.5.
     Factor {
@@ -89,8 +92,9 @@ impl Backoff {
             }
             Jitter::Decorrelated => {
                 let base = self.initial.min(self.cap);
-                let top = clamp(3 * u128::from(nanos(previous.max(self.initial))), self.cap);
-                base + chance.up_to(top.saturating_sub(base))
+                let top = clamp(3 * u128::from(nanos(previous.max(base))), Duration::MAX);
+                base.saturating_add(chance.up_to(top.saturating_sub(base)))
+                    .min(self.cap)
             }
             Jitter::Factor { low, high } => {
                 let bottom = low.of(nominal);

@@ -2,30 +2,29 @@
 
 use retryguard_sim::{
     contest::{REPORTED, contestants, rounds},
+    statistics::Estimate,
     streams::Seed,
 };
 
-/// Writes agree with the reported means to their confidence. Times do too, but for one: the reported
-/// decorrelated backoff clips each draw at the cap, ours draws below it, and with a hundred clients the cap
-/// is where most draws are.
+/// Writes and times agree with the reported means to their confidence. The report is a mean of a hundred runs as
+/// well, so its own error stands beside ours; of thirty numbers one or two may lie outside 95 %, and none far.
 #[test]
 fn the_contest_comes_out_as_reported() {
     let contestants = contestants();
+    let mut outside = 0;
     for &(clients, name, writes, millis) in REPORTED {
         let (_, backoff) = contestants.iter().find(|(known, _)| *known == name).unwrap();
-        let (found_writes, found_millis) = rounds(clients, backoff.as_ref(), Seed(1), 100);
-        // The report is a mean of a hundred runs as well, so its own error stands beside ours.
-        let apart = |found: f64, half: f64, reported: f64| (found - reported).abs() / (half * 2.0_f64.sqrt());
-        let writes_apart = apart(found_writes.mean, found_writes.half_width.unwrap(), writes);
-        assert!(
-            writes_apart < 1.6,
-            "{clients} {name}: {found_writes:?} for {writes}"
-        );
-        let millis_apart = apart(found_millis.mean, found_millis.half_width.unwrap(), millis);
-        let clipped = name == "decorrelated" && clients == 100;
-        assert!(
-            millis_apart < if clipped { 3.0 } else { 2.0 },
-            "{clients} {name}: {found_millis:?} for {millis}"
-        );
+        let found = rounds(clients, backoff.as_ref(), Seed(1), 100);
+        for (found, reported) in [(found.0, writes), (found.1, millis)] {
+            let apart = apart(found, reported);
+            assert!(apart < 1.6, "{clients} {name}: {found:?} for {reported}");
+            outside += u32::from(apart > 1.0);
+        }
     }
+    assert!(outside <= 3, "{outside} of 30 lie outside their confidence");
+}
+
+/// The distance in half widths of the 95 % interval of a difference.
+fn apart(found: Estimate, reported: f64) -> f64 {
+    (found.mean - reported).abs() / (found.half_width.unwrap() * 2.0_f64.sqrt())
 }

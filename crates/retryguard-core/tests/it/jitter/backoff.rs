@@ -75,18 +75,11 @@ fn a_factor_is_uniform_between_its_bounds_and_beyond_the_cap() {
     }
 }
 
-/// Given the wait before, the next is uniform between the initial delay and three times that wait, capped;
-/// the retry's number does not matter.
+/// Given the wait before, the next is uniform between the initial delay and three times that wait; the retry's
+/// number does not matter.
 #[test]
 fn decorrelated_is_uniform_given_the_wait_before() {
-    for (previous, top) in [
-        (0, 0.3),
-        (40, 0.3),
-        (100, 0.3),
-        (200, 0.6),
-        (333, 0.999),
-        (900, 1.0),
-    ] {
+    for (previous, top) in [(0, 0.3), (40, 0.3), (100, 0.3), (200, 0.6), (333, 0.999)] {
         for retry in [1, 4] {
             assert_uniform(
                 &draws(&backoff(Jitter::Decorrelated), retry, ms(previous)),
@@ -95,6 +88,18 @@ fn decorrelated_is_uniform_given_the_wait_before() {
             );
         }
     }
+}
+
+/// `min(cap, U(base, 3 · previous))`: what is drawn beyond the cap is the cap, and below it the draw is uniform.
+#[test]
+fn decorrelated_is_clipped_at_the_cap() {
+    let all = draws(&backoff(Jitter::Decorrelated), 3, ms(900));
+    let (capped, below): (Vec<f64>, Vec<f64>) = all.iter().partition(|&&wait| wait >= 1.0);
+    assert!(capped.iter().all(|&wait| wait == 1.0));
+    let (share, expected) = (capped.len() as f64 / all.len() as f64, (2.7 - 1.0) / (2.7 - 0.1));
+    let error = (expected * (1.0 - expected) / all.len() as f64).sqrt();
+    assert!((share - expected).abs() < 5.0 * error, "{share}");
+    assert_uniform(&below, 0.1, 1.0);
 }
 
 /// A chain of waits, each fed with the one before: the mean of the second is that of (base + 3·first)/2.

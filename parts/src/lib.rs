@@ -13,17 +13,23 @@
 //!
 //! Where `CI` is set, a missing part is a failure: a run that decides something never skips silently.
 
+mod envoy;
+mod http;
 mod port;
 mod postgres;
 mod process;
+mod prometheus;
 mod redis;
 mod wait;
 
 use std::path::PathBuf;
 
+pub use envoy::{Envoy, EnvoyPorts};
+pub use http::status;
 pub use port::free_port;
 pub use postgres::Postgres;
 pub use process::Process;
+pub use prometheus::Prometheus;
 pub use redis::Redis;
 pub use wait::{answers, until};
 

@@ -3,6 +3,9 @@
 //! The crate `retryguard-parts` finds a program by the variable `RETRYGUARD_PART_<NAME>` or on the `PATH`; what
 //! does not come from a Debian package is kept under the target folder, keyed by its version.
 
+mod envoy;
+mod prometheus;
+
 use std::ffi::OsString;
 
 use crate::shell;
@@ -14,5 +17,6 @@ pub(crate) fn install() -> anyhow::Result<Vec<(String, OsString)>> {
         &["sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres"],
         &["postgresql"],
     )?;
-    Ok(Vec::new())
+    prometheus::install()?;
+    Ok(vec![envoy::install()?])
 }

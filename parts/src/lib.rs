@@ -15,6 +15,7 @@
 
 mod envoy;
 mod http;
+mod kubernetes;
 mod port;
 mod postgres;
 mod process;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 
 pub use envoy::{Envoy, EnvoyPorts};
 pub use http::status;
+pub use kubernetes::Kubernetes;
 pub use port::free_port;
 pub use postgres::Postgres;
 pub use process::Process;

@@ -54,6 +54,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn test() -> anyhow::Result<()> {
+    let begun = parts::begin()?;
     shell::step("formatting", "cargo", &["fmt", "--all", "--check"])?;
     layers::check()?;
     tidy::check()?;
@@ -71,7 +72,7 @@ fn test() -> anyhow::Result<()> {
         ],
     )?;
     let storm = storm::python()?;
-    let parts = parts::install()?;
+    let parts = parts::install(begun)?;
     let mut variables = vec![(storm::VARIABLE, storm.as_os_str())];
     variables.extend(
         parts

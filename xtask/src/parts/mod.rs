@@ -4,19 +4,25 @@
 //! does not come from a Debian package is kept under the target folder, keyed by its version.
 
 mod envoy;
+mod kubernetes;
 mod prometheus;
 
 use std::ffi::OsString;
 
 use crate::shell;
 
+/// Starts what takes minutes, to go on beside the checks that come before the tests.
+pub(crate) fn begin() -> anyhow::Result<kubernetes::Building> {
+    kubernetes::begin()
+}
+
 /// Installs what is missing. The answer is the environment in which the tests find it.
-pub(crate) fn install() -> anyhow::Result<Vec<(String, OsString)>> {
+pub(crate) fn install(kubernetes: kubernetes::Building) -> anyhow::Result<Vec<(String, OsString)>> {
     shell::debian(&["redis-server", "--version"], &["redis-server"])?;
     shell::debian(
         &["sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres"],
         &["postgresql"],
     )?;
     prometheus::install()?;
-    Ok(vec![envoy::install()?])
+    Ok(vec![envoy::install()?, kubernetes.finish()?])
 }

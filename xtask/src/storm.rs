@@ -74,8 +74,8 @@ struct Race {
 }
 
 const TIMES: &[&str] = &[
-    "R{\"total_time\"}=? [ F crs=MAX_REQ ]",
-    "R{\"contention_time\"}=? [ F crs=MAX_REQ ]",
+    "R{\"total_time\"}=? [ F served=MAX_REQ ]",
+    "R{\"contention_time\"}=? [ F served=MAX_REQ ]",
 ];
 
 const RACES: &[Race] = &[
@@ -98,7 +98,7 @@ const RACES: &[Race] = &[
     Race {
         title: "Static Circuit Breaker",
         model: "models/resiliency-patterns/static-circuit-breaker.prism",
-        constants: "AV=0.5,CB_TO=10",
+        constants: "AV=0.5,MAX_TO=10",
         properties: TIMES,
         wanted: 300.0,
         reference: Some((900.0, 17.0)),

@@ -33,7 +33,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
         short: "SCB",
         title: "Static Circuit Breaker",
         text: include_str!("../../../../models/resiliency-patterns/static-circuit-breaker.prism"),
-        parameter: "CB_TO",
+        parameter: "MAX_TO",
         label: "CBTO",
         values: &[10, 20, 40],
     },

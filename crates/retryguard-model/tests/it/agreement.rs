@@ -114,14 +114,14 @@ fn reductions_change_no_answer() {
 /// The suite at a size that Storm builds quickly: six requests, Erlang delays of six stages, four reopenings counted.
 fn small(text: &str) -> String {
     text.replace("const int MAX_REQ = 100;", "const int MAX_REQ = 6;")
-        .replace("const int K = 100;", "const int K = 6;")
+        .replace("const int SHAPE = 100;", "const int SHAPE = 6;")
         .replace("const int MAX_REOPEN = 9999;", "const int MAX_REOPEN = 4;")
 }
 
 const SUITE: &[(&str, &str, &[i64])] = &[
     ("simple-proxy", "CONN_TO", &[2, 10, 20, 40]),
     ("retry", "MAX_BO", &[10, 20, 40]),
-    ("static-circuit-breaker", "CB_TO", &[10, 20, 40]),
+    ("static-circuit-breaker", "MAX_TO", &[10, 20, 40]),
     ("dynamic-circuit-breaker", "MAX_TO", &[10, 20, 40]),
 ];
 
@@ -149,7 +149,7 @@ fn instances_agree(size: impl Fn(&str) -> String, chosen: &[Instance]) {
     };
     let properties: Vec<String> = ["total_time", "contention_time"]
         .iter()
-        .map(|reward| format!("R{{\"{reward}\"}}=? [ F crs=MAX_REQ ]"))
+        .map(|reward| format!("R{{\"{reward}\"}}=? [ F served=MAX_REQ ]"))
         .collect();
     let scratch = tempfile::tempdir().unwrap();
     let mut asked = Vec::new();

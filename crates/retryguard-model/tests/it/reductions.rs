@@ -69,7 +69,7 @@ fn a_budget_and_a_guard_each_cut_retries() {
 #[test]
 fn a_counter_to_9999_leaves_a_handful_of_values() {
     let small = file("resiliency-patterns/dynamic-circuit-breaker.prism")
-        .replace("const int K = 100;", "const int K = 5;");
+        .replace("const int SHAPE = 100;", "const int SHAPE = 5;");
     let constants = Constants::from([("AV".into(), Value::Real(0.5)), ("MAX_TO".into(), Value::Int(40))]);
     let asked = file("resiliency-patterns/times.props");
     let found = answers(&small, &asked, &constants, &Options::default());
@@ -77,7 +77,7 @@ fn a_counter_to_9999_leaves_a_handful_of_values() {
         found[0]
             .notes
             .iter()
-            .any(|note| note == "cropen: 10000 values behave as 4"),
+            .any(|note| note == "reopens: 10000 values behave as 4"),
         "{:?}",
         found[0].notes
     );

@@ -45,8 +45,8 @@ pub(super) fn readme(points: &[Point], claims: &str) -> String {
         "# Resiliency patterns, model-checked\n\n\
          Expected total time and expected contention time of a client that needs 100 successful requests from a target \
          service of limited availability, for four ways of calling it. The models are `models/resiliency-patterns/*.prism`, \
-         after \"Model-Based Analysis of Microservice Resiliency Patterns\" (ICSA 2020) with the parameters of its Table I; \
-         modules and names follow the models that its authors published. \
+         written from the text, the formulas and Table I of \"Model-Based Analysis of Microservice Resiliency Patterns\" \
+         (ICSA 2020). What the text leaves open is a declared constant or a comment beside the command that decides it. \
          The circuit breakers and Retry use the connection timeout of the best Simple Proxy (CTO = 2); the dynamic breaker \
          starts at MIN_TO = 5.\n\n\
          This folder is generated:\n\n\

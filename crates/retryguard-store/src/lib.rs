@@ -1,1 +1,22 @@
 //! Effects exactly once: idempotency keys, the outbox and shared breaker state, embedded and on real servers.
+//!
+//! Retrying is only safe when doing it twice is doing it once. This crate makes it so:
+//!
+//! - [`idempotency`]: a layer for axum and tower servers. A request that carries an `Idempotency-Key` is worked
+//!   on once; its duplicates get the stored response.
+//! - [`outbox`]: events that are written in the caller's own transaction and published afterwards, at least once
+//!   and in order.
+//! - [`breaker`]: replicas that agree that a target is down.
+//!
+//! Backends: memory always; SQLite with the feature `sqlite` (the default), `postgres` and `redis` with theirs.
+//! `docs/store.md` says which to choose, and what is promised under which failure.
+
+pub mod breaker;
+mod clock;
+mod error;
+pub mod idempotency;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod migrations;
+pub mod outbox;
+
+pub use error::{Backend, StoreError};

@@ -1,0 +1,1 @@
+//! Shared breaker state: replicas agree that a target is open.

@@ -1,0 +1,1 @@
+//! Idempotency keys: a request that carries one is worked on once.

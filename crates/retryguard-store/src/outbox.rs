@@ -1,0 +1,1 @@
+//! The outbox: events written in the caller's own transaction, published at least once and in order per key.

@@ -1,0 +1,1 @@
+//! The store's tests on real backends.

@@ -5,5 +5,12 @@
 //! [`actuator::Actuator`] brings the two together. Nothing of it is on the path of a request.
 
 pub mod actuator;
+pub mod clock;
+pub mod config;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
+pub mod lead;
+pub mod secret;
 pub mod source;
+pub mod start;
 pub mod target;

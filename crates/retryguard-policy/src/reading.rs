@@ -1,6 +1,8 @@
 //! The reader of the policy file, for other files of ours that want the same care: every mistake at once, each
 //! with its line and its cure, and the nearest known key where one is misspelt.
 
+mod block;
+
 use std::time::Duration;
 
 use crate::{
@@ -8,6 +10,7 @@ use crate::{
     written::{At, Document, Service, Written, duration},
 };
 
+pub use self::block::Block;
 pub use crate::{
     diagnostics::Mistakes,
     written::{entries, nearest, scalar, unknown_key, wrong},

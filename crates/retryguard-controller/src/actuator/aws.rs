@@ -1,0 +1,1 @@
+//! Lambda, SSM and AppConfig as carriers of decisions.

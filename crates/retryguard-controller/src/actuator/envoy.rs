@@ -1,0 +1,1 @@
+//! Envoy as a data plane: runtime discovery and the admin endpoint.

@@ -1,0 +1,159 @@
+//! The two ways in which an Envoy may ask: state of the world, and delta. One layer is all there is, so a delta
+//! answer is the whole layer as well; the dialects differ in their messages only.
+
+use std::collections::HashMap;
+
+use envoy_types::pb::envoy::config::core::v3::{ControlPlane, Node};
+use envoy_types::pb::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Resource,
+};
+use envoy_types::pb::envoy::service::runtime::v3::Runtime;
+use envoy_types::pb::google::protobuf::{Any, Struct, Value, value::Kind};
+use envoy_types::pb::google::rpc::Status as Problem;
+
+use super::book::{Ask, Layer, Saying, Who};
+
+/// The type of resource that is served here.
+pub const TYPE: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime";
+/// How this server calls itself.
+const CONTROL_PLANE: &str = "retryguard";
+
+/// One pair of messages.
+pub trait Dialect: Send + 'static {
+    /// What an Envoy sends.
+    type Request: Send + 'static;
+    /// What it is sent.
+    type Response: Send + 'static;
+
+    /// What a request comes to for the layer `name`; `None` where it is about another type of resource.
+    fn hear(request: Self::Request, name: &str) -> Option<Ask>;
+
+    /// The answer that says it.
+    fn say(saying: &Saying, name: &str) -> Self::Response;
+}
+
+/// State of the world: each request names everything that is wanted.
+#[derive(Debug)]
+pub struct World;
+
+/// Delta: a request names what is wanted more, or less.
+#[derive(Debug)]
+pub struct Delta;
+
+impl Dialect for World {
+    type Request = DiscoveryRequest;
+    type Response = DiscoveryResponse;
+
+    fn hear(request: DiscoveryRequest, name: &str) -> Option<Ask> {
+        ours(&request.type_url)?;
+        Some(Ask {
+            node: who(request.node),
+            // Nothing named asks for everything.
+            wants: Some(request.resource_names.is_empty() || has(&request.resource_names, name)),
+            foreign: other(&request.resource_names, name),
+            version: request.version_info,
+            nonce: request.response_nonce,
+            refusal: request.error_detail.map(message),
+        })
+    }
+
+    fn say(saying: &Saying, name: &str) -> DiscoveryResponse {
+        DiscoveryResponse {
+            version_info: saying.layer.version.clone(),
+            resources: vec![resource(&saying.layer, name)],
+            type_url: TYPE.to_owned(),
+            nonce: saying.nonce.clone(),
+            control_plane: Some(control_plane()),
+            ..DiscoveryResponse::default()
+        }
+    }
+}
+
+impl Dialect for Delta {
+    type Request = DeltaDiscoveryRequest;
+    type Response = DeltaDiscoveryResponse;
+
+    fn hear(request: DeltaDiscoveryRequest, name: &str) -> Option<Ask> {
+        ours(&request.type_url)?;
+        let subscribes = &request.resource_names_subscribe;
+        let more = has(subscribes, name) || has(subscribes, "*");
+        let less = has(&request.resource_names_unsubscribe, name);
+        Some(Ask {
+            node: who(request.node),
+            wants: (more || less).then_some(more),
+            foreign: other(subscribes, name).filter(|name| name != "*"),
+            version: request
+                .initial_resource_versions
+                .get(name)
+                .cloned()
+                .unwrap_or_default(),
+            nonce: request.response_nonce,
+            refusal: request.error_detail.map(message),
+        })
+    }
+
+    fn say(saying: &Saying, name: &str) -> DeltaDiscoveryResponse {
+        DeltaDiscoveryResponse {
+            system_version_info: saying.layer.version.clone(),
+            resources: vec![Resource {
+                name: name.to_owned(),
+                version: saying.layer.version.clone(),
+                resource: Some(resource(&saying.layer, name)),
+                ..Resource::default()
+            }],
+            type_url: TYPE.to_owned(),
+            nonce: saying.nonce.clone(),
+            control_plane: Some(control_plane()),
+            ..DeltaDiscoveryResponse::default()
+        }
+    }
+}
+
+/// A stream for runtime alone may leave the type out.
+fn ours(type_url: &str) -> Option<()> {
+    (type_url.is_empty() || type_url == TYPE).then_some(())
+}
+
+fn has(names: &[String], name: &str) -> bool {
+    names.iter().any(|other| other == name)
+}
+
+fn other(names: &[String], name: &str) -> Option<String> {
+    names.iter().find(|other| *other != name).cloned()
+}
+
+fn who(node: Option<Node>) -> Option<Who> {
+    node.map(|node| Who {
+        id: node.id,
+        service: node.cluster,
+    })
+}
+
+fn message(problem: Problem) -> String {
+    problem.message
+}
+
+fn control_plane() -> ControlPlane {
+    ControlPlane {
+        identifier: CONTROL_PLANE.to_owned(),
+    }
+}
+
+fn resource(layer: &Layer, name: &str) -> Any {
+    let fields: HashMap<String, Value> = layer
+        .entries
+        .iter()
+        .map(|(key, number)| {
+            let kind = Some(Kind::NumberValue(*number));
+            (key.clone(), Value { kind })
+        })
+        .collect();
+    let runtime = Runtime {
+        name: name.to_owned(),
+        layer: Some(Struct { fields }),
+    };
+    Any {
+        type_url: TYPE.to_owned(),
+        value: envoy_types::pb::Message::encode_to_vec(&runtime),
+    }
+}

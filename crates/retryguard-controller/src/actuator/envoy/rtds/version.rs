@@ -1,0 +1,162 @@
+//! The version of a runtime layer *is* its content, in words.
+//!
+//! An Envoy that reconnects presents the version that it accepted last. So a controller that was killed and comes
+//! back reads from its Envoys what it had changed, without a file or a database of its own, and two controllers
+//! that want the same say the same. The version is made of clusters and wishes only:
+//! `retryguard/1 reviews=off ratings=1/250000000` (step and share in billionths).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use retryguard_core::ratio::Ratio;
+
+use crate::actuator::Wish;
+use crate::actuator::envoy::keys::LONGEST_CLUSTER;
+
+const PREFIX: &str = "retryguard/1";
+
+/// What is wanted of each cluster; one that is not named is as the user configured it.
+pub type Wishes = BTreeMap<String, Wish>;
+
+/// The version of a layer that says these wishes.
+#[must_use]
+pub fn write(wishes: &Wishes) -> String {
+    let mut text = PREFIX.to_owned();
+    for (cluster, wish) in wishes {
+        match wish {
+            Wish::Original => {}
+            Wish::Off => {
+                let _ = write!(text, " {}=off", escaped(cluster));
+            }
+            Wish::Part { step, share } => {
+                let _ = write!(text, " {}={step}/{}", escaped(cluster), share.parts());
+            }
+        }
+    }
+    text
+}
+
+/// The wishes that a version says. Anything may be presented: what does not read as ours says nothing, and more
+/// than `most` clusters are not read.
+#[must_use]
+pub fn read(version: &str, most: usize) -> Wishes {
+    let mut words = version.split(' ');
+    if words.next() != Some(PREFIX) {
+        return Wishes::new();
+    }
+    words.take(most).filter_map(entry).collect()
+}
+
+fn entry(word: &str) -> Option<(String, Wish)> {
+    let (cluster, wish) = word.split_once('=')?;
+    let wish = if wish == "off" {
+        Wish::Off
+    } else {
+        let (step, parts) = wish.split_once('/')?;
+        let share = Ratio::from_parts(parts.parse().ok()?);
+        if share == Ratio::ZERO || share >= Ratio::ONE {
+            return None;
+        }
+        Wish::Part {
+            step: step.parse().ok()?,
+            share,
+        }
+    };
+    let cluster = plain(cluster)?;
+    (!cluster.is_empty() && cluster.len() <= LONGEST_CLUSTER).then_some((cluster, wish))
+}
+
+/// Which of two wishes for one cluster lets fewer retries through.
+#[must_use]
+pub fn stricter(a: Wish, b: Wish) -> Wish {
+    let share = |wish| match wish {
+        Wish::Off => Ratio::ZERO,
+        Wish::Part { share, .. } => share,
+        Wish::Original => Ratio::ONE,
+    };
+    if share(b) < share(a) { b } else { a }
+}
+
+fn escaped(cluster: &str) -> String {
+    let mut text = String::with_capacity(cluster.len());
+    for byte in cluster.bytes() {
+        if byte.is_ascii_graphic() && !matches!(byte, b'=' | b'%') {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02x}");
+        }
+    }
+    text
+}
+
+fn plain(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        if *first == b'%' {
+            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_version_reads_as_a_sentence() {
+        let wishes = Wishes::from([
+            ("outbound|80||reviews".to_owned(), Wish::Off),
+            (
+                "a b=c%".to_owned(),
+                Wish::Part {
+                    step: 1,
+                    share: Ratio::percent(25),
+                },
+            ),
+            ("untouched".to_owned(), Wish::Original),
+        ]);
+        let version = write(&wishes);
+        assert_eq!(
+            version,
+            "retryguard/1 a%20b%3dc%25=1/250000000 outbound|80||reviews=off"
+        );
+        let mut read_back = read(&version, 10);
+        read_back.insert("untouched".to_owned(), Wish::Original);
+        assert_eq!(read_back, wishes);
+        assert_eq!(read(&version, 1).len(), 1);
+    }
+
+    #[test]
+    fn foreign_versions_say_nothing() {
+        for text in ["", "7", "retryguard/2 a=off", "retryguard/1", "retryguard/1 a=on b=1/0 =off %=off c=1/2000000000"] {
+            assert_eq!(read(text, 10), Wishes::new(), "{text}");
+        }
+        let long = format!("retryguard/1 {}=off", "x".repeat(LONGEST_CLUSTER + 1));
+        assert_eq!(read(&long, 10), Wishes::new());
+        let longest = format!("retryguard/1 {}=off", "x".repeat(LONGEST_CLUSTER));
+        assert_eq!(read(&longest, 10).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_survives(name in "\\PC{1,40}", parts in 1_u64..1_000_000_000, step in 0_u8..=255) {
+            let wish = Wish::Part { step, share: Ratio::from_parts(parts) };
+            let wishes = Wishes::from([(name.clone(), wish)]);
+            prop_assert_eq!(read(&write(&wishes), 10), wishes);
+        }
+
+        #[test]
+        fn any_text_is_read_without_harm(text in "(retryguard/1)?[ =%/a-f0-9\\PC]{0,80}") {
+            let _ = read(&text, 5);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What carries a decision to a data plane.
+
+#[cfg(feature = "aws")]
+pub mod aws;
+#[cfg(feature = "envoy")]
+pub mod envoy;
+#[cfg(feature = "kubernetes")]
+pub mod istio;
+pub mod policy_server;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use retryguard_core::ratio::Ratio;
+
+use crate::{config::actuator as settings, start::StartError, target::TargetName};
+
+/// An actuator's answer, later.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ActuatorError>> + Send + 'a>>;
+
+/// What shall be true of one target's retries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// As the user configured them, with no trace of us.
+    Original,
+    /// None.
+    Off,
+    /// On the way back: a share of what the user configured.
+    Part {
+        /// The step of the ramp, from zero.
+        step: u8,
+        /// The share of retries that may be sent.
+        share: Ratio,
+    },
+}
+
+/// One change that the plan wants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// Whose retries.
+    pub target: TargetName,
+    /// What they shall be.
+    pub wish: Wish,
+    /// The sentence for logs, events and the status: what was decided and the numbers that caused it.
+    pub why: String,
+    /// The number of the term of lead under which it was decided; it grows with every new leader. A data plane
+    /// that can compare refuses a change of an older term than the one it has seen.
+    pub term: u64,
+}
+
+/// What a data plane holds that is not the user's own configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Whose retries.
+    pub target: TargetName,
+    /// What of ours is there.
+    pub held: Held,
+}
+
+/// Who has the last word on a target at present.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    /// We: this is what stands there.
+    Ours(Wish),
+    /// Somebody changed what we had set. What they wrote stands until the guard has let retries back on; the
+    /// sentence says what was found.
+    Theirs(String),
+}
+
+/// What a translation onto a data plane cannot say, in a sentence for the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss(pub String);
+
+/// A data plane's configuration of retries.
+///
+/// Every method can be called again at any time with the same arguments: a change that is already there is a
+/// success. An actuator keeps what it needs to restore the user's own configuration *in the data plane*, so
+/// that a controller that was killed finds it again.
+pub trait Actuator: Send + Sync {
+    /// The word used in the configuration, in logs and in the status.
+    fn name(&self) -> &'static str;
+
+    /// What this data plane holds of ours at present. Asked at the start, whenever a change fails, and once in
+    /// a while, so that a proxy that has restarted and forgotten is told again. A target that is not named is
+    /// as the user configured it. Targets of a former configuration are named too, by the name that they had.
+    fn find(&self) -> Answer<'_, Vec<Found>>;
+
+    /// Makes one change; says what of it this data plane cannot express. `Wish::Original` must also work for
+    /// a target that only [`Actuator::find`] knows.
+    fn apply<'a>(&'a self, change: &'a Change) -> Answer<'a, Vec<Loss>>;
+
+    /// What [`Actuator::apply`] would do, in a sentence, without doing it.
+    fn describe(&self, change: &Change) -> String;
+}
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ActuatorError {
+    /// Nobody answered, or not in time.
+    #[error("{address} does not answer: {reason}")]
+    Unreachable {
+        /// Who was asked.
+        address: String,
+        /// What went wrong, without secrets.
+        reason: String,
+    },
+    /// The data plane wants to be asked again later.
+    #[error("{address} asks to come back later: {reason}")]
+    Busy {
+        /// Who was asked.
+        address: String,
+        /// What it said.
+        reason: String,
+    },
+    /// Somebody else changed the same thing meanwhile; what they wrote stands.
+    #[error("{what} was changed by somebody else: {reason}")]
+    Conflict {
+        /// The object.
+        what: String,
+        /// What was found.
+        reason: String,
+    },
+    /// The data plane refused it for good.
+    #[error("{what} cannot be changed: {reason}")]
+    Refused {
+        /// The object.
+        what: String,
+        /// What it said.
+        reason: String,
+    },
+}
+
+type Started = Result<Arc<dyn Actuator>, StartError>;
+
+/// Starts the actuator `envoy-rtds`.
+pub(crate) async fn envoy_rtds(
+    _settings: &settings::envoy::Rtds,
+    _targets: Vec<(TargetName, settings::envoy::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "envoy-rtds",
+        feature: "controller",
+    })
+}
+
+/// Starts the actuator `envoy-admin`.
+pub(crate) async fn envoy_admin(
+    _settings: &settings::envoy::Admin,
+    _targets: Vec<(TargetName, settings::envoy::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "envoy-admin",
+        feature: "controller",
+    })
+}
+
+/// Starts the actuator `istio`.
+pub(crate) async fn istio(
+    _settings: &settings::istio::Settings,
+    _targets: Vec<(TargetName, settings::istio::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "istio",
+        feature: "kubernetes",
+    })
+}
+
+/// Starts the actuator `aws`.
+pub(crate) async fn aws(
+    _settings: &settings::aws::Settings,
+    _targets: Vec<(TargetName, settings::aws::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "aws",
+        feature: "aws",
+    })
+}
+
+/// Starts the actuator `policy-server`.
+pub(crate) async fn policy_server(
+    _settings: &settings::policy_server::Settings,
+    _targets: Vec<(TargetName, settings::policy_server::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "policy-server",
+        feature: "controller",
+    })
+}

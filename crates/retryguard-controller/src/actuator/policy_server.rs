@@ -1,0 +1,1 @@
+//! Policies over HTTP, with the decisions merged in.

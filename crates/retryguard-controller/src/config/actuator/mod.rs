@@ -1,0 +1,123 @@
+//! The key `actuators`.
+
+pub mod aws;
+pub mod envoy;
+pub mod istio;
+pub mod policy_server;
+
+use retryguard_policy::{
+    Position,
+    reading::{Block, Mistakes},
+};
+
+use super::{Place, Target, target::part};
+
+/// What carries decisions: at most one of each kind.
+#[derive(Debug, Clone, Default)]
+pub struct Actuators {
+    /// Envoys that ask for their runtime.
+    pub envoy_rtds: Option<envoy::Rtds>,
+    /// Envoys that are told through their admin endpoint.
+    pub envoy_admin: Option<envoy::Admin>,
+    /// Istio's VirtualServices.
+    pub istio: Option<istio::Settings>,
+    /// Lambda, SSM and AppConfig.
+    pub aws: Option<aws::Settings>,
+    /// Policies over HTTP.
+    pub policy_server: Option<policy_server::Settings>,
+}
+
+impl Actuators {
+    pub(super) fn read(block: &mut Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Self {
+        let wanted = "one of envoy-rtds, envoy-admin, istio, aws, policy-server";
+        let Some(node) = block.need("actuators", wanted, mistakes) else {
+            return Self::default();
+        };
+        let Some(mut block) = Block::open(node, "actuators", mistakes) else {
+            return Self::default();
+        };
+        let all = Self {
+            envoy_rtds: block
+                .block("envoy-rtds", mistakes)
+                .and_then(|inner| envoy::Rtds::read(inner, place, mistakes)),
+            envoy_admin: block
+                .block("envoy-admin", mistakes)
+                .and_then(|inner| envoy::Admin::read(inner, place, mistakes)),
+            istio: block
+                .block("istio", mistakes)
+                .and_then(|inner| istio::Settings::read(inner, place, mistakes)),
+            aws: block
+                .block("aws", mistakes)
+                .and_then(|inner| aws::Settings::read(inner, place, mistakes)),
+            policy_server: block
+                .block("policy-server", mistakes)
+                .and_then(|inner| policy_server::Settings::read(inner, place, mistakes)),
+        };
+        let at = block.at();
+        block.close(mistakes);
+        if all.configured().is_empty() {
+            mistakes.add(at, "no actuator", format!("add {wanted}"));
+        }
+        all
+    }
+
+    /// The words of those that are configured.
+    fn configured(&self) -> Vec<&'static str> {
+        [
+            ("envoy-rtds", self.envoy_rtds.is_some()),
+            ("envoy-admin", self.envoy_admin.is_some()),
+            ("istio", self.istio.is_some()),
+            ("aws", self.aws.is_some()),
+            ("policy-server", self.policy_server.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(word, configured)| configured.then_some(word))
+        .collect()
+    }
+
+    /// The blocks of one target.
+    pub(super) fn read_target(
+        &self,
+        block: &mut Block<'_>,
+        target: &mut Target,
+        at: Position,
+        mistakes: &mut Mistakes,
+    ) {
+        let words = self.configured();
+        let name = target.name.as_str().to_owned();
+        let has = |word: &str| words.contains(&word);
+        let only = |word: &str| words == [word];
+        let key = "envoy-rtds";
+        target.envoy_rtds = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+            envoy::Target::read(&name, inner, mistakes)
+        });
+        let key = "envoy-admin";
+        target.envoy_admin = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+            envoy::Target::read(&name, inner, mistakes)
+        });
+        let key = "istio";
+        target.istio = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+            istio::Target::read(&name, inner, mistakes)
+        });
+        let key = "aws";
+        target.aws = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+            aws::Target::read(&name, inner, mistakes)
+        });
+        let key = "policy-server";
+        target.policy_server = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+            policy_server::Target::read(&name, inner, mistakes)
+        });
+        let driven = target.envoy_rtds.is_some()
+            || target.envoy_admin.is_some()
+            || target.istio.is_some()
+            || target.aws.is_some()
+            || target.policy_server.is_some();
+        if !driven && words.len() > 1 {
+            mistakes.add(
+                at,
+                format!("`{name}` has no actuator"),
+                format!("give it a block of {}", words.join(" or ")),
+            );
+        }
+    }
+}

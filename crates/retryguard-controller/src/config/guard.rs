@@ -1,0 +1,77 @@
+//! Which guards a target can have: one per signal, in the order in which they are wanted.
+
+use retryguard_core::guard::{Mode, Settings, Signal};
+use retryguard_policy::{
+    Policy,
+    reading::{Block, Body, Entry, Mistakes, Node, policy_block},
+};
+
+/// From the key `guard` of a target, one block or a list of them; from the policy where it is not written.
+pub(super) fn read(
+    block: &mut Block<'_>,
+    service: &str,
+    policy: &Policy,
+    mistakes: &mut Mistakes,
+) -> Vec<Settings> {
+    let Some(node) = block.take("guard") else {
+        return from_policy(service, policy);
+    };
+    let blocks = match &node.body {
+        Body::List(items) => items.iter().collect(),
+        _ => vec![node],
+    };
+    let guards: Vec<Settings> = blocks
+        .into_iter()
+        .filter_map(|node| {
+            let guard = inline(node, mistakes);
+            if guard.is_none() {
+                mistakes.add(
+                    node.at,
+                    "a guard that is switched off",
+                    "remove the target: one that is not watched need not stand here",
+                );
+            }
+            guard
+        })
+        .collect();
+    for (index, guard) in guards.iter().enumerate() {
+        if guards[..index]
+            .iter()
+            .any(|earlier| earlier.signal == guard.signal)
+        {
+            mistakes.add(
+                node.at,
+                format!("two guards read the signal `{}`", guard.signal.as_str()),
+                "keep one of them: the next in the list is for when the signal is missing",
+            );
+        }
+    }
+    guards
+}
+
+/// What the policy says, and after it the same rules on retries per call, for data planes that do not say what
+/// was rejected. A delay has no such default: how slow is too slow, only the operator knows.
+fn from_policy(service: &str, policy: &Policy) -> Vec<Settings> {
+    let first = policy.service(service).target.guard.unwrap_or_default();
+    let mut guards = vec![first];
+    if first.signal == Signal::Rejections && matches!(first.mode, Mode::Hysteresis(_)) {
+        guards.push(Settings {
+            signal: Signal::RetriesPerCall,
+            ..first
+        });
+    }
+    guards
+}
+
+/// A guard as it stands in a policy.
+fn inline(node: &Node, mistakes: &mut Mistakes) -> Option<Settings> {
+    let service = Node {
+        at: node.at,
+        body: Body::Map(vec![Entry {
+            key: "guard".to_owned(),
+            at: node.at,
+            value: node.clone(),
+        }]),
+    };
+    policy_block(&service, "guard", mistakes).service("").target.guard
+}

@@ -1,0 +1,97 @@
+//! A port of ours.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use retryguard_policy::reading::{Block, Mistakes, wrong};
+
+use super::Place;
+
+/// Where to listen, and who may ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// The address and port.
+    pub address: SocketAddr,
+    /// TLS; plain text where there is none.
+    pub tls: Option<Tls>,
+    /// The file with the token that a request must carry as `Authorization: Bearer …`.
+    pub token_file: Option<PathBuf>,
+}
+
+/// A certificate and its key, as PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The chain of certificates.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+impl Listen {
+    /// On an address that stands in our own source, for everybody who can reach it.
+    pub(crate) fn at(address: &str) -> Self {
+        Self {
+            address: address.parse().expect("defaults are addresses"),
+            tls: None,
+            token_file: None,
+        }
+    }
+
+    /// The keys `listen`, `tls` and `tokenFile` of a block that has no others.
+    pub(crate) fn read(
+        mut block: Block<'_>,
+        default: &str,
+        place: &Place<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        let found = Self::of(&mut block, default, place, mistakes);
+        block.close(mistakes);
+        found
+    }
+
+    /// The same keys of a block that has others too.
+    pub(crate) fn of(
+        block: &mut Block<'_>,
+        default: &str,
+        place: &Place<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        let wanted = "an address and a port, such as 127.0.0.1:9464";
+        let address = match block.take("listen") {
+            None => default.parse().ok(),
+            Some(node) => {
+                let found = match &node.body {
+                    retryguard_policy::reading::Body::Scalar { text, .. } => text.parse().ok(),
+                    _ => None,
+                };
+                if found.is_none() {
+                    wrong(node, "listen", wanted, mistakes);
+                }
+                found
+            }
+        };
+        let tls = match block.block("tls", mistakes) {
+            None => Some(None),
+            Some(mut tls) => {
+                let mut file = |key| {
+                    let node = tls.need(key, "the path of a PEM file", mistakes)?;
+                    let (text, _) =
+                        retryguard_policy::reading::scalar(node, key, "the path of a PEM file", mistakes)?;
+                    Some(place.path(text))
+                };
+                let (certificate, key) = (file("certificate"), file("key"));
+                tls.close(mistakes);
+                certificate
+                    .zip(key)
+                    .map(|(certificate, key)| Some(Tls { certificate, key }))
+            }
+        };
+        let token_file = block
+            .text("tokenFile", "the path of a file with the token", mistakes)
+            .map(|path| place.path(path));
+        Some(Self {
+            address: address?,
+            tls: tls?,
+            token_file,
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! The file `controller.yaml`: written, checked, compiled.
+//!
+//! Every mistake is told at once, with its line, the nearest known key and a cure. What a build lacks is no
+//! mistake of the file: the file means the same everywhere, and [`crate::start`] says what to build.
+
+pub mod actuator;
+mod guard;
+pub mod lead;
+pub mod limits;
+pub mod listen;
+pub mod source;
+mod target;
+
+use std::path::{Path, PathBuf};
+
+use retryguard_policy::{
+    Diagnostics, Policy,
+    reading::{Block, Mistakes, read},
+};
+
+pub use target::Target;
+
+/// The most targets that one controller watches. More of them belong to a second controller.
+pub const MOST_TARGETS: usize = 10_000;
+
+/// A whole configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What is watched.
+    pub targets: Vec<Target>,
+    /// Where signals come from.
+    pub sources: source::Sources,
+    /// What carries decisions.
+    pub actuators: actuator::Actuators,
+    /// Which of several controllers acts.
+    pub lead: lead::Lead,
+    /// How long things hold, and how often they may change.
+    pub limits: limits::Limits,
+    /// Where the operator looks.
+    pub status: listen::Listen,
+}
+
+/// Where the operator looks by default: this machine only.
+pub const STATUS_ADDRESS: &str = "127.0.0.1:9464";
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("{path} cannot be read: {error}; check the path and that it is text", path = .path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The file has mistakes.
+    #[error("{path} has mistakes:\n{mistakes}", path = .path.display())]
+    Wrong {
+        /// Which.
+        path: PathBuf,
+        /// All of them.
+        #[source]
+        mistakes: Diagnostics,
+    },
+}
+
+impl Config {
+    /// Reads a configuration and the files that it names; their paths are relative to it.
+    ///
+    /// # Errors
+    /// When a file cannot be read or has mistakes: all of them.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = text_of(path)?;
+        let folder = path.parent().unwrap_or_else(|| Path::new("."));
+        Self::parse(&text, folder).map_err(|mistakes| ConfigError::Wrong {
+            path: path.to_owned(),
+            mistakes,
+        })
+    }
+
+    /// Reads the text of a configuration; `folder` is where the paths in it begin.
+    ///
+    /// # Errors
+    /// When it has mistakes: all of them.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, Diagnostics> {
+        let mut mistakes = Mistakes::default();
+        let config = read(text, &mut mistakes).and_then(|root| {
+            let block = Block::open(&root, "the configuration", &mut mistakes)?;
+            whole(block, folder, &mut mistakes)
+        });
+        match mistakes.or(config) {
+            Ok(Some(config)) => Ok(config),
+            // Nothing is left out without a mistake that says so.
+            Ok(None) => unreachable!("a configuration without a mistake is a configuration"),
+            Err(mistakes) => Err(mistakes),
+        }
+    }
+}
+
+fn whole(mut block: Block<'_>, folder: &Path, mistakes: &mut Mistakes) -> Option<Config> {
+    let place = Place { folder };
+    let policy = policy(&mut block, &place, mistakes);
+    let sources = source::Sources::read(&mut block, &place, mistakes);
+    let actuators = actuator::Actuators::read(&mut block, &place, mistakes);
+    let lead = lead::Lead::read(&mut block, &place, mistakes);
+    let limits = limits::Limits::read(&mut block, mistakes);
+    let status = block.block("status", mistakes).map_or_else(
+        || Some(listen::Listen::at(STATUS_ADDRESS)),
+        |status| listen::Listen::read(status, STATUS_ADDRESS, &place, mistakes),
+    );
+    let targets = block.need("targets", "one block per service to watch", mistakes);
+    let targets = targets.map(|node| target::read(node, &policy, &sources, &actuators, mistakes));
+    block.close(mistakes);
+    Some(Config {
+        targets: targets?,
+        sources,
+        actuators,
+        lead: lead?,
+        limits,
+        status: status?,
+    })
+}
+
+/// What the paths of a file are relative to.
+pub(crate) struct Place<'a> {
+    folder: &'a Path,
+}
+
+impl Place<'_> {
+    /// A path of the file.
+    pub(crate) fn path(&self, written: &str) -> PathBuf {
+        self.folder.join(written)
+    }
+}
+
+fn policy(block: &mut Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Policy {
+    let Some(node) = block.take("policy") else {
+        return Policy::default();
+    };
+    let mut told = |message: String, help: &str| {
+        mistakes.add(node.at, message, help);
+        Policy::default()
+    };
+    let retryguard_policy::reading::Body::Scalar { text, .. } = &node.body else {
+        return told(
+            "`policy` is not the path of a file".to_owned(),
+            "write the path of a policy file, relative to this one",
+        );
+    };
+    let path = place.path(text);
+    match text_of(&path) {
+        Err(error) => told(
+            error.to_string(),
+            "write the path of a policy file, relative to this one",
+        ),
+        Ok(text) => match Policy::parse(&text) {
+            Ok(policy) => policy,
+            Err(wrong) => told(
+                format!("the policy {} has mistakes: {wrong}", path.display()),
+                "`retryguard lint` shows them one by one",
+            ),
+        },
+    }
+}
+
+/// Reads no more than a file of ours may have: a wrong path can name a file of any size.
+fn text_of(path: &Path) -> Result<String, ConfigError> {
+    use std::io::Read as _;
+    let bound = retryguard_policy::LARGEST_FILE as u64 + 1;
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(bound).read_to_string(&mut text))
+        .map_err(|error| ConfigError::Unreadable {
+            path: path.to_owned(),
+            error,
+        })?;
+    Ok(text)
+}

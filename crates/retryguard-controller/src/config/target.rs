@@ -1,0 +1,136 @@
+//! The key `targets`.
+
+use retryguard_core::guard;
+use retryguard_policy::{
+    Policy,
+    reading::{Block, Entry, Mistakes, Node, entries, shortened},
+};
+
+use super::{
+    MOST_TARGETS,
+    actuator::{self, Actuators},
+    guard as guards,
+    source::{self, Sources},
+};
+use crate::target::TargetName;
+
+/// One target: a service, or one caller's way to it.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The operator's name for it.
+    pub name: TargetName,
+    /// The guards that it can have, in the order in which they are wanted: the first whose signal its source
+    /// can measure is the one in force. Never empty.
+    pub guards: Vec<guard::Settings>,
+    /// How `prometheus` finds it.
+    pub prometheus: Option<source::prometheus::Target>,
+    /// How `scrape` finds it.
+    pub scrape: Option<source::scrape::Target>,
+    /// How `cloudwatch` finds it.
+    pub cloudwatch: Option<source::cloudwatch::Target>,
+    /// How `envoy-rtds` addresses it.
+    pub envoy_rtds: Option<actuator::envoy::Target>,
+    /// How `envoy-admin` addresses it.
+    pub envoy_admin: Option<actuator::envoy::Target>,
+    /// How `istio` addresses it.
+    pub istio: Option<actuator::istio::Target>,
+    /// How `aws` addresses it.
+    pub aws: Option<actuator::aws::Target>,
+    /// How `policy-server` addresses it.
+    pub policy_server: Option<actuator::policy_server::Target>,
+}
+
+/// The longest name of a target; it becomes a label, a key and a part of names in data planes.
+pub(super) const LONGEST_NAME: usize = 200;
+
+pub(super) fn read(
+    node: &Node,
+    policy: &Policy,
+    sources: &Sources,
+    actuators: &Actuators,
+    mistakes: &mut Mistakes,
+) -> Vec<Target> {
+    let list = entries(node, "targets", mistakes).unwrap_or_default();
+    if list.is_empty() {
+        mistakes.add(node.at, "no target", "name at least one service to watch");
+    }
+    if list.len() > MOST_TARGETS {
+        mistakes.add(
+            node.at,
+            format!("{} targets", list.len()),
+            format!("one controller watches at most {MOST_TARGETS}; split them over several"),
+        );
+        return Vec::new();
+    }
+    list.iter()
+        .filter_map(|entry| target(entry, policy, sources, actuators, mistakes))
+        .collect()
+}
+
+fn target(
+    entry: &Entry,
+    policy: &Policy,
+    sources: &Sources,
+    actuators: &Actuators,
+    mistakes: &mut Mistakes,
+) -> Option<Target> {
+    let name = entry.key.as_str();
+    let fits = !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control);
+    if !fits {
+        mistakes.add(
+            entry.at,
+            format!("`{}` is no name for a target", shortened(name)),
+            format!("write 1 to {LONGEST_NAME} printable characters"),
+        );
+    }
+    let mut block = Block::open(&entry.value, name, mistakes)?;
+    let service = block
+        .text("service", "the name of a service in the policy", mistakes)
+        .unwrap_or(name);
+    let guards = guards::read(&mut block, service, policy, mistakes);
+    let mut target = Target {
+        name: TargetName::new(name),
+        guards,
+        prometheus: None,
+        scrape: None,
+        cloudwatch: None,
+        envoy_rtds: None,
+        envoy_admin: None,
+        istio: None,
+        aws: None,
+        policy_server: None,
+    };
+    sources.read_target(&mut block, &mut target, entry.at, mistakes);
+    actuators.read_target(&mut block, &mut target, entry.at, mistakes);
+    block.close(mistakes);
+    Some(target)
+}
+
+/// A target's block for a source or an actuator, written or not: where only one of them is configured, every
+/// target is its, and an empty block stands for itself.
+pub(super) fn part<T>(
+    block: &mut Block<'_>,
+    key: &'static str,
+    configured: bool,
+    only: bool,
+    mistakes: &mut Mistakes,
+    read: impl FnOnce(&mut Block<'_>, &mut Mistakes) -> Option<T>,
+) -> Option<T> {
+    let mut inner = match block.take(key) {
+        None if !only => return None,
+        None => Block::empty(key, block.at()),
+        Some(node) => {
+            if !configured {
+                mistakes.add(
+                    node.at,
+                    format!("`{key}` is not configured"),
+                    format!("add `{key}:` under `sources:` or `actuators:` at the top of the file"),
+                );
+            }
+            Block::open(node, key, mistakes)?
+        }
+    };
+    let found = read(&mut inner, mistakes);
+    inner.close(mistakes);
+    found
+}

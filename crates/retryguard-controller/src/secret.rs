@@ -1,0 +1,88 @@
+//! What must never be seen in a log, a status or an error.
+
+use std::{fmt, fs, io, path::Path};
+
+use subtle::ConstantTimeEq as _;
+
+/// The longest secret that is read from a file; a longer one is a wrong path.
+const LONGEST: u64 = 64 * 1024;
+
+/// A token or an address with a password in it. Neither `Debug` nor `Display` shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret that stands in the configuration itself.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Reads a file, without the line end that editors leave.
+    ///
+    /// # Errors
+    /// When it cannot be read, is empty, or is longer than a secret can be.
+    pub fn from_file(path: &Path) -> io::Result<Self> {
+        use io::Read as _;
+        let mut text = String::new();
+        fs::File::open(path)?
+            .take(LONGEST + 1)
+            .read_to_string(&mut text)?;
+        let text = text.trim_end_matches(['\r', '\n']);
+        if text.is_empty() || text.len() as u64 > LONGEST {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "empty, or too long for a secret",
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The secret itself, for the one place that sends it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `other` is the same, in a time that does not tell how much of it is.
+    #[must_use]
+    pub fn matches(&self, other: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(other).into()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_compared_whole_and_never_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        fs::write(&path, "s3cret\n").unwrap();
+        let secret = Secret::from_file(&path).unwrap();
+        assert!(secret.matches(b"s3cret"));
+        for wrong in [&b""[..], b"s3cre", b"s3cret\n", b"S3cret"] {
+            assert!(!secret.matches(wrong));
+        }
+        assert!(!format!("{secret:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn an_empty_or_endless_file_is_no_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        for text in [String::from("\n"), "x".repeat(64 * 1024 + 1)] {
+            fs::write(&path, text).unwrap();
+            assert!(Secret::from_file(&path).is_err());
+        }
+        fs::write(&path, "x".repeat(64 * 1024)).unwrap();
+        assert!(Secret::from_file(&path).is_ok());
+    }
+}

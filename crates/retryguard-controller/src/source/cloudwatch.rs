@@ -1,0 +1,1 @@
+//! Amazon CloudWatch as a source of signals.

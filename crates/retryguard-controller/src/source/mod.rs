@@ -1,0 +1,132 @@
+//! Where signals come from.
+
+#[cfg(feature = "aws")]
+pub mod cloudwatch;
+pub mod prometheus;
+pub mod scrape;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use retryguard_core::guard::{Sample, Signal};
+
+use crate::{config, start::StartError, target::TargetName};
+
+/// What a source is asked for: one round over all of its targets.
+pub type Round<'a> = Pin<Box<dyn Future<Output = Result<Vec<Reading>, SourceError>> + Send + 'a>>;
+
+/// Something that counts what happens to targets.
+///
+/// It answers with counts over the time since the last round, never with totals: counter resets, NaN and
+/// missing series are its own business, and a target that it knows nothing about is left out of the answer.
+/// So is a target about which it knows nothing *new*: the same counts twice would be two samples of one event.
+pub trait Source: Send {
+    /// The word used in the configuration, in logs and in the status.
+    fn name(&self) -> &'static str;
+
+    /// How long to wait between two rounds.
+    fn every(&self) -> Duration;
+
+    /// What happened since the last round.
+    fn read(&mut self) -> Round<'_>;
+}
+
+/// What happened to one target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// Which.
+    pub target: TargetName,
+    /// The counts.
+    pub sample: Sample,
+    /// What of the sample was measured; the rest of it is zero because nobody counts it.
+    pub signals: Signals,
+    /// How old the newest of these counts is.
+    pub age: Duration,
+}
+
+/// Which signals a sample can speak for. The number of calls belongs to each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Signals {
+    /// `calls` and `rejected` were counted.
+    pub rejections: bool,
+    /// `calls` and `retries` were counted.
+    pub retries: bool,
+    /// `calls` were counted and `delay` was measured.
+    pub delay: bool,
+}
+
+impl Signals {
+    /// Whether `signal` can be read.
+    #[must_use]
+    pub const fn has(self, signal: Signal) -> bool {
+        match signal {
+            Signal::Rejections => self.rejections,
+            Signal::RetriesPerCall => self.retries,
+            Signal::Delay => self.delay,
+        }
+    }
+}
+
+/// Why a round brought nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// Nobody answered, or not in time.
+    #[error("{address} does not answer: {reason}")]
+    Unreachable {
+        /// Who was asked.
+        address: String,
+        /// What went wrong, without secrets.
+        reason: String,
+    },
+    /// An answer came that is not what was asked for.
+    #[error("{address} answers with something else than what was asked: {reason}")]
+    Nonsense {
+        /// Who was asked.
+        address: String,
+        /// What was wrong with the answer.
+        reason: String,
+    },
+    /// The question was refused.
+    #[error("{address} refuses: {reason}")]
+    Refused {
+        /// Who was asked.
+        address: String,
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// Starts the source `prometheus`.
+pub(crate) async fn prometheus(
+    _settings: &config::source::prometheus::Settings,
+    _targets: Vec<(TargetName, config::source::prometheus::Target)>,
+) -> Result<Box<dyn Source>, StartError> {
+    Err(StartError::NotBuilt {
+        what: "prometheus",
+        feature: "controller",
+    })
+}
+
+/// Starts the source `scrape`.
+pub(crate) async fn scrape(
+    _settings: &config::source::scrape::Settings,
+    _targets: Vec<(TargetName, config::source::scrape::Target)>,
+) -> Result<Box<dyn Source>, StartError> {
+    Err(StartError::NotBuilt {
+        what: "scrape",
+        feature: "controller",
+    })
+}
+
+/// Starts the source `cloudwatch`.
+pub(crate) async fn cloudwatch(
+    _settings: &config::source::cloudwatch::Settings,
+    _targets: Vec<(TargetName, config::source::cloudwatch::Target)>,
+) -> Result<Box<dyn Source>, StartError> {
+    Err(StartError::NotBuilt {
+        what: "cloudwatch",
+        feature: "aws",
+    })
+}

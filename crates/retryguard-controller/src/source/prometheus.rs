@@ -1,0 +1,1 @@
+//! A Prometheus server as a source of signals.

@@ -1,0 +1,1 @@
+//! The controller's own scraper as a source of signals.

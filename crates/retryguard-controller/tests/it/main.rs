@@ -1,0 +1,1 @@
+//! The controller from the outside.

@@ -1,0 +1,223 @@
+//! A block of keys, read key by key: what nobody asked for is a mistake.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use retryguard_core::Ratio;
+
+use super::{Body, Entry, Mistakes, Node, entries, nearest, scalar, shortened, span, unknown_key, wrong};
+use crate::{
+    Position,
+    written::{Share, Written},
+};
+
+/// A block that is being read: ask for each key that is known, then [`Block::close`] it.
+#[derive(Debug)]
+pub struct Block<'a> {
+    place: String,
+    at: Position,
+    entries: &'a [Entry],
+    known: Vec<&'static str>,
+}
+
+impl<'a> Block<'a> {
+    /// The block that stands under `key`, or a mistake.
+    pub fn open(node: &'a Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
+        Some(Self {
+            place: shortened(key),
+            at: node.at,
+            entries: entries(node, key, mistakes)?,
+            known: Vec::new(),
+        })
+    }
+
+    /// A block in which nothing is written, at the place where it could be.
+    #[must_use]
+    pub fn empty(key: &str, at: Position) -> Self {
+        Self {
+            place: shortened(key),
+            at,
+            entries: &[],
+            known: Vec::new(),
+        }
+    }
+
+    /// Where the block begins.
+    #[must_use]
+    pub const fn at(&self) -> Position {
+        self.at
+    }
+
+    /// The value of a key, if it is written.
+    pub fn take(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.known.push(key);
+        self.entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(|entry| &entry.value)
+    }
+
+    /// The value of a key that must be there.
+    pub fn need(&mut self, key: &'static str, wanted: &str, mistakes: &mut Mistakes) -> Option<&'a Node> {
+        let node = self.take(key);
+        if node.is_none() {
+            mistakes.add(
+                self.at,
+                format!("`{}` has no `{key}`", self.place),
+                format!("add `{key}:` with {wanted}"),
+            );
+        }
+        node
+    }
+
+    /// Every key has been asked for: others are mistakes.
+    pub fn close(self, mistakes: &mut Mistakes) {
+        for entry in self.entries {
+            if !self.known.contains(&entry.key.as_str()) {
+                unknown_key(entry, &self.known, &format!("`{}`", self.place), mistakes);
+            }
+        }
+    }
+
+    /// The block under a key, if it is written.
+    pub fn block(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<Self> {
+        let node = self.take(key)?;
+        Self::open(node, key, mistakes)
+    }
+
+    /// A duration within limits.
+    pub fn duration(
+        &mut self,
+        key: &'static str,
+        limits: RangeInclusive<Duration>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Duration> {
+        let node = self.take(key)?;
+        let wanted = <Duration as Written>::form(&limits).words;
+        let (text, _) = scalar(node, key, &wanted, mistakes)?;
+        let found = span(text).filter(|span| limits.contains(span));
+        if found.is_none() {
+            wrong(node, key, &wanted, mistakes);
+        }
+        found
+    }
+
+    /// A share within limits, such as `20%` or `0.2`.
+    pub fn share(
+        &mut self,
+        key: &'static str,
+        limits: RangeInclusive<Ratio>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Ratio> {
+        let node = self.take(key)?;
+        Share::read(node, key, &limits, mistakes).map(|Share(share)| share)
+    }
+
+    /// A whole number within limits.
+    pub fn count(
+        &mut self,
+        key: &'static str,
+        limits: RangeInclusive<u32>,
+        mistakes: &mut Mistakes,
+    ) -> Option<u32> {
+        let node = self.take(key)?;
+        <u32 as Written>::read(node, key, &limits, mistakes)
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<bool> {
+        let node = self.take(key)?;
+        match &node.body {
+            Body::Scalar { text, plain: true } if text == "true" => Some(true),
+            Body::Scalar { text, plain: true } if text == "false" => Some(false),
+            _ => {
+                wrong(node, key, "true or false", mistakes);
+                None
+            }
+        }
+    }
+
+    /// A text that is not empty.
+    pub fn text(&mut self, key: &'static str, wanted: &str, mistakes: &mut Mistakes) -> Option<&'a str> {
+        let node = self.take(key)?;
+        text(node, key, wanted, mistakes)
+    }
+
+    /// A list of texts; one text stands for a list of one.
+    pub fn texts(
+        &mut self,
+        key: &'static str,
+        wanted: &str,
+        mistakes: &mut Mistakes,
+    ) -> Option<Vec<&'a str>> {
+        let node = self.take(key)?;
+        let items = match &node.body {
+            Body::List(items) => items.iter().collect(),
+            _ => vec![node],
+        };
+        items
+            .into_iter()
+            .map(|item| text(item, key, wanted, mistakes))
+            .collect()
+    }
+
+    /// One of several words.
+    pub fn word<T: Copy>(
+        &mut self,
+        key: &'static str,
+        words: &[(&'static str, T)],
+        mistakes: &mut Mistakes,
+    ) -> Option<T> {
+        let node = self.take(key)?;
+        let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let wanted = format!("one of {}", all.join(", "));
+        let (text, _) = scalar(node, key, &wanted, mistakes)?;
+        let found = words.iter().find(|(word, _)| *word == text);
+        if found.is_none() {
+            let help = nearest(text, all.iter().copied()).map_or_else(
+                || format!("write {wanted}"),
+                |near| format!("did you mean `{near}`?"),
+            );
+            mistakes.add(node.at, format!("`{key}` is `{}`", shortened(text)), help);
+        }
+        found.map(|(_, value)| *value)
+    }
+}
+
+fn text<'a>(node: &'a Node, key: &str, wanted: &str, mistakes: &mut Mistakes) -> Option<&'a str> {
+    let (text, _) = scalar(node, key, wanted, mistakes)?;
+    if text.is_empty() {
+        wrong(node, key, wanted, mistakes);
+        return None;
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::read;
+
+    #[test]
+    fn every_mistake_of_a_block_is_told() {
+        let mut mistakes = Mistakes::default();
+        let text = "every: soon\nshare: 1\nkind: prometeus\nflag: maybe\naddres: x\nmany: [a, '']";
+        let root = read(text, &mut mistakes).unwrap();
+        let mut block = Block::open(&root, "the file", &mut mistakes).unwrap();
+        block.duration(
+            "every",
+            Duration::from_secs(1)..=Duration::from_secs(9),
+            &mut mistakes,
+        );
+        block.share("share", Ratio::ZERO..=Ratio::ONE, &mut mistakes);
+        block.word("kind", &[("prometheus", 1), ("scrape", 2)], &mut mistakes);
+        block.flag("flag", &mut mistakes);
+        block.texts("many", "names", &mut mistakes);
+        block.text("address", "an address", &mut mistakes);
+        block.need("targets", "a block of them", &mut mistakes);
+        block.close(&mut mistakes);
+        let told = mistakes.or(()).unwrap_err();
+        assert_eq!(told.as_slice().len(), 7, "{told}");
+        assert!(told.to_string().contains("did you mean `prometheus`?"), "{told}");
+        assert!(told.to_string().contains("did you mean `address`?"), "{told}");
+    }
+}

@@ -12,6 +12,14 @@ pub(super) struct Algorithm1 {
 }
 
 impl Algorithm1 {
+    /// It knows no ramp: a guard that was on the way back is still off.
+    pub(super) fn resume(state: State) -> Self {
+        Self {
+            on: state == State::On,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn state(&self) -> State {
         if self.on { State::On } else { State::Off }
     }

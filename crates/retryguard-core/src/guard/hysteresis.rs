@@ -99,6 +99,19 @@ impl Machine {
         }
     }
 
+    /// A step that these rules do not have is their last one; where they have none, nothing is let through.
+    pub(super) fn resume(state: State, rules: &Hysteresis, now: Instant) -> Self {
+        let state = match (state, rules.ramp_steps.min(Hysteresis::MOST_STEPS).checked_sub(1)) {
+            (State::Ramping { step }, Some(last)) => State::Ramping { step: step.min(last) },
+            (State::Ramping { .. }, None) => State::Off,
+            (state, _) => state,
+        };
+        Self {
+            state,
+            ..Self::new(now)
+        }
+    }
+
     pub(super) const fn state(&self) -> State {
         self.state
     }

@@ -208,6 +208,19 @@ impl Guard {
         Self { settings, machine }
     }
 
+    /// A guard that goes on from a state that another one left, such as a controller before it was restarted.
+    /// It has seen nothing yet, and the cool-down and the step begin anew: what was read then is not known now.
+    #[must_use]
+    pub fn resume(settings: Settings, state: State, now: Instant) -> Self {
+        let machine = match settings.mode {
+            Mode::Algorithm1 { .. } => Machine::Algorithm1(Algorithm1::resume(state)),
+            Mode::Hysteresis(rules) => {
+                Machine::Hysteresis(Box::new(hysteresis::Machine::resume(state, &rules, now)))
+            }
+        };
+        Self { settings, machine }
+    }
+
     /// Changes the settings. The state is kept where the mode is the same.
     pub fn replace(&mut self, settings: Settings, now: Instant) {
         let same = matches!(

@@ -263,3 +263,28 @@ fn a_longer_pool_reads_no_stale_sample() {
         "rejections 0.2500 above 0.2000 over 2000 calls"
     );
 }
+
+/// A controller was killed while a target's retries were off; the next one must neither forget it nor keep it.
+#[test]
+fn a_guard_goes_on_from_where_another_one_was() {
+    let mut guard = Guard::resume(Settings::default(), State::Off, Instant::ZERO);
+    assert_eq!(guard.share(), Ratio::ZERO);
+    let well = [sample(100, 0); 7];
+    let seen = states(&mut guard, 1, &well);
+    assert_eq!(seen[3], State::Off, "the cool-down begins anew");
+    assert_eq!(seen[4], State::Ramping { step: 0 });
+    let far = Guard::resume(Settings::default(), State::Ramping { step: 9 }, Instant::ZERO);
+    assert_eq!(far.state(), State::Ramping { step: 2 });
+    let mode = Mode::Hysteresis(Hysteresis {
+        ramp_steps: 0,
+        ..Hysteresis::default()
+    });
+    let settings = Settings {
+        mode,
+        ..Settings::default()
+    };
+    let none = Guard::resume(settings, State::Ramping { step: 0 }, Instant::ZERO);
+    assert_eq!(none.state(), State::Off);
+    let paper = Guard::resume(*paper_guard(3).settings(), State::On, Instant::ZERO);
+    assert_eq!(paper.state(), State::On);
+}

@@ -30,6 +30,8 @@ pub struct Conduct {
     pub oracle: bool,
     /// Whether requests carry their deadline to the services below.
     pub propagates: bool,
+    /// Whether calls that can go through an outbox do.
+    pub outbox: bool,
 }
 
 /// Where the settings come from.
@@ -52,6 +54,7 @@ impl Conduct {
             shared: false,
             oracle: false,
             propagates: true,
+            outbox: false,
         }
     }
 

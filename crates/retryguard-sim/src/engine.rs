@@ -9,12 +9,13 @@ mod clients;
 mod faults;
 mod floor;
 mod jobs;
+mod outbox;
 mod record;
 mod scale;
 
 use std::time::Duration;
 
-use retryguard_core::{Call, Failure, Instant, Target, shed};
+use retryguard_core::{Call, Criticality, Failure, Instant, Target, shed};
 
 use crate::{
     conduct::{Conduct, extra::Part},
@@ -51,6 +52,8 @@ enum Event {
     Timer(Handle),
     /// A call that waited has been given a place.
     Place(Handle),
+    /// The outbox of a service is looked into.
+    Relay(u32),
     /// Calls that wait for room at a service look again.
     Room(u32),
     /// A fault begins or ends.
@@ -83,6 +86,7 @@ struct Flight {
     idempotent: bool,
     /// Whether the retry that runs or waits was charged to the policy's extra part.
     charged: bool,
+    criticality: Criticality,
     /// The pool that a connection is held from.
     pool: Option<u32>,
     /// The oracle holds it until there is room: with the failed attempt that it would answer, if any.
@@ -93,6 +97,7 @@ struct Flight {
 enum Parent {
     Client { client: u32, user: u32 },
     Job { job: Handle, optional: bool },
+    Outbox { letter: Handle },
 }
 
 /// A request at a service.
@@ -108,6 +113,7 @@ struct Job {
     original: bool,
     idempotent: bool,
     again: bool,
+    criticality: Criticality,
     /// When nobody wants the answer any more, as far as the service knows.
     deadline: Instant,
     /// When the caller stops waiting, whether the service knows it or not.
@@ -177,6 +183,9 @@ struct Engine<'a> {
     queue: Queue<Event>,
     flights: Slab<Flight>,
     jobs: Slab<Job>,
+    /// Deliveries out of an outbox that are under way, and how many wait or are.
+    letters: Slab<outbox::Letter>,
+    undelivered: usize,
     floors: Vec<Floor>,
     lines: Vec<Line<'a>>,
     callers: Vec<clients::State>,
@@ -223,6 +232,8 @@ impl<'a> Engine<'a> {
             queue: Queue::new(),
             flights: Slab::default(),
             jobs: Slab::default(),
+            letters: Slab::default(),
+            undelivered: 0,
             floors,
             lines,
             callers: clients::states(world, seed),
@@ -253,7 +264,9 @@ impl<'a> Engine<'a> {
     /// Whether arrivals have ended and nothing that counts is under way: only clocks still tick.
     fn is_finished(&self) -> bool {
         self.record.ended_early && self.record.open_calls() == 0
-            || self.flights.is_empty() && self.queue.now().as_nanos() > nanos(self.world.duration)
+            || self.flights.is_empty()
+                && self.queue.now().as_nanos() > nanos(self.world.duration)
+                && self.undelivered == 0
     }
 
     #[inline]
@@ -269,6 +282,7 @@ impl<'a> Engine<'a> {
             Event::Kill(job) => self.kill(job),
             Event::Timer(call) => self.timer(call),
             Event::Place(call) => self.place(call),
+            Event::Relay(service) => self.relay(service),
             Event::Room(service) => self.room(service),
             Event::Fault(fault) => self.fault(fault),
             Event::Reading(service) => self.reading(service),

@@ -3,6 +3,7 @@
 //! Read like the policy file: every mistake at once, each with its line and its cure. The page
 //! `docs/scenarios.md` is the reference.
 
+mod base;
 mod block;
 mod client;
 mod fault;
@@ -69,7 +70,8 @@ impl Scenario {
     /// Reads a scenario, or tells every mistake in it at once. `name` is used where the file gives none.
     pub fn parse(text: &str, name: &str, load: Load<'_>) -> Result<Self, Diagnostics> {
         let mut mistakes = Mistakes::default();
-        let scenario = read(text, &mut mistakes).and_then(|root| scenario(&root, name, load, &mut mistakes));
+        let root = read(text, &mut mistakes).and_then(|root| base::filled(root, &mut *load, &mut mistakes));
+        let scenario = root.and_then(|root| scenario(&root, name, load, &mut mistakes));
         match mistakes.or(scenario)? {
             Some(scenario) => Ok(scenario),
             None => unreachable!("what could not be read was told"),

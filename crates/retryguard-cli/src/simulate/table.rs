@@ -53,6 +53,12 @@ pub(crate) fn columns(summaries: &[Summary]) -> Vec<usize> {
         "breakerOpen",
         "guardOff",
         "unfinished",
+        "undelivered",
+        "deliveryP95Ms",
+        "increases",
+        "largestSize",
+        "lastSize",
+        "replicaHours",
     ];
     COLUMNS
         .iter()

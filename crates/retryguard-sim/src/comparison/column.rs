@@ -1,6 +1,6 @@
 //! The columns of a comparison: one list for the table, the JSON, the CSV and the report.
 
-use crate::engine::Run;
+use crate::engine::{Run, ServiceRun};
 
 /// A number that a run comes to.
 #[derive(Debug, Clone, Copy)]
@@ -76,11 +76,35 @@ pub const COLUMNS: &[Column] = &[
     hidden("duplicateRate", "doubled", Kind::Share, |run| {
         Some(run.duplicate_rate())
     }),
+    hidden("undelivered", "undelivered", Kind::Count, |run| {
+        (run.letters > 0).then(|| (run.letters - run.delivered) as f64)
+    }),
+    hidden("deliveryP95Ms", "delivery p95 ms", Kind::Millis, |run| {
+        run.delivery.quantile(0.95).map(|nanos| nanos as f64 / 1e6)
+    }),
     hidden("recoverySeconds", "recovery s", Kind::Seconds, |run| run.recovery),
     hidden("breakerOpen", "breaker open", Kind::Share, |run| {
         Some(run.breaker_open)
     }),
     hidden("guardOff", "guard off", Kind::Share, |run| Some(run.guard_off)),
+    hidden("resizes", "resizes", Kind::Ratio, |run| {
+        scaled(run, |focus| f64::from(focus.resizes))
+    }),
+    hidden("increases", "scale-ups", Kind::Ratio, |run| {
+        scaled(run, |focus| f64::from(focus.increases))
+    }),
+    hidden("largestSize", "largest size", Kind::Count, |run| {
+        scaled(run, |focus| focus.largest)
+    }),
+    hidden("lastSize", "last size", Kind::Count, |run| {
+        scaled(run, |focus| focus.last)
+    }),
+    hidden("replicaHours", "replica hours", Kind::Ratio, |run| {
+        over_replicas(run, |service| service.size_seconds / 3600.0)
+    }),
+    hidden("workHours", "work hours", Kind::Ratio, |run| {
+        over_replicas(run, |service| service.work_seconds / 3600.0)
+    }),
     hidden("successMeanMs", "mean ms of successes", Kind::Millis, |run| {
         (run.successes > 0).then(|| run.success_nanos as f64 / 1e6 / run.successes as f64)
     }),
@@ -110,6 +134,20 @@ const fn hidden(key: &'static str, title: &'static str, kind: Kind, of: fn(&Run)
         in_table: false,
         ..shown(key, title, kind, of)
     }
+}
+
+/// Something of the focus, where it has an autoscaler.
+fn scaled(run: &Run, of: fn(&ServiceRun) -> f64) -> Option<f64> {
+    let focus = &run.services[run.focus];
+    focus.scales.then(|| of(focus))
+}
+
+/// A sum over the services that run replicas, where one of them has an autoscaler.
+fn over_replicas(run: &Run, of: fn(&ServiceRun) -> f64) -> Option<f64> {
+    let replicated = || run.services.iter().filter(|service| service.has_replicas);
+    replicated()
+        .any(|service| service.scales)
+        .then(|| replicated().map(of).sum())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a call")]

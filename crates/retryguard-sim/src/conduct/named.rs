@@ -102,6 +102,7 @@ pub fn named(name: &str) -> Option<Conduct> {
         "oracle" => Conduct {
             oracle: true,
             propagates: true,
+            outbox: false,
             ..foreign(name, u8::MAX, backoff(0, 0, Jitter::None))
         },
         _ => return None,
@@ -149,6 +150,7 @@ fn foreign(name: &str, retries: u8, backoff: Backoff) -> Conduct {
         shared: false,
         oracle: false,
         propagates: false,
+        outbox: false,
     }
 }
 

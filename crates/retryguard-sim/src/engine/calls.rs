@@ -70,6 +70,7 @@ impl Engine<'_> {
             original: origin.original,
             idempotent: origin.idempotent,
             charged: false,
+            criticality: origin.criticality,
             pool: origin.pool,
             held: None,
         });
@@ -176,7 +177,7 @@ impl Engine<'_> {
             .get(handle)
             .is_some_and(|flight| match flight.parent {
                 Parent::Job { job, .. } => self.jobs.get(job).is_none(),
-                Parent::Client { .. } => false,
+                Parent::Client { .. } | Parent::Outbox { .. } => false,
             })
     }
 
@@ -210,6 +211,7 @@ impl Engine<'_> {
             original: flight.original && attempt.kind == AttemptKind::First,
             idempotent: flight.idempotent,
             again: attempt.kind != AttemptKind::First,
+            criticality: flight.criticality,
             deadline: if line.conduct.propagates {
                 attempt.ends
             } else {
@@ -415,6 +417,7 @@ impl Engine<'_> {
                 self.user_answered(client, user);
             }
             Parent::Job { job, optional } => self.child_done(job, optional, &ended),
+            Parent::Outbox { letter } => self.letter_done(letter, &ended),
         }
     }
 }

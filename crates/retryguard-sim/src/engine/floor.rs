@@ -38,6 +38,9 @@ pub(super) struct Floor {
     pub(super) seen: std::collections::HashMap<u64, ()>,
     /// What doing a request twice does, under the policy in force.
     pub(super) effects: Effects,
+    /// Whether a call of it may go through an outbox, and what waits in it.
+    pub(super) posts: bool,
+    pub(super) outbox: super::outbox::Waiting,
     /// A request that has so many seconds left will most likely be served in time.
     pub(super) enough_time: f64,
     held: VecDeque<Handle>,
@@ -108,6 +111,8 @@ pub(super) struct Bill {
     settled: Instant,
     pub(super) requests: u64,
     pub(super) instance_millis: u64,
+    /// Nanoseconds of work on requests that count.
+    pub(super) work_nanos: u64,
     /// Unit-seconds of capacity, replica-seconds.
     pub(super) size_seconds: f64,
 }
@@ -156,6 +161,7 @@ impl Floor {
                 settled: Instant::ZERO,
                 requests: 0,
                 instance_millis: 0,
+                work_nanos: 0,
                 size_seconds: 0.0,
             },
             seen: std::collections::HashMap::new(),
@@ -164,6 +170,8 @@ impl Floor {
                 (Effects::ByPolicy, false) => Effects::Counted,
                 (effects, _) => effects,
             },
+            posts: service.steps.iter().any(|step| step.outbox.is_some()),
+            outbox: super::outbox::Waiting::default(),
             // Seven times the mean: one in a thousand of exponential times is longer.
             enough_time: 7.0 * time_of(&service.station).mean(),
             held: VecDeque::new(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use retryguard_core::{Criticality, Failure, FailureKind, outcome::Hints, shed::Arrival};
+use retryguard_core::{Failure, FailureKind, outcome::Hints, shed::Arrival};
 
 use super::{
     Engine, Event, Parent,
@@ -14,7 +14,7 @@ use crate::{
     engine::floor::{Given, Source},
     kernel::Handle,
     streams::Purpose,
-    world::{Effects, Station},
+    world::{Effects, Station, Step},
 };
 
 /// A call that a request will make once a connection is free.
@@ -57,7 +57,7 @@ impl Engine<'_> {
         }
         if let Some(shed) = &mut floor.shed {
             let arrival = Arrival {
-                criticality: Criticality::Critical,
+                criticality: job.criticality,
                 again: job.again,
             };
             let mut chance = self.seed.stream(lineage, Purpose::Request);
@@ -73,7 +73,26 @@ impl Engine<'_> {
                 }
             }
         }
+        if floor.effects == Effects::Keyed && floor.seen.contains_key(&job.key) {
+            return self.answer_again(handle);
+        }
         self.admit(handle, service);
+    }
+
+    /// A key that was seen before gets the answer that it got then, and nothing is done for it.
+    fn answer_again(&mut self, handle: Handle) {
+        let job = self
+            .jobs
+            .get_mut(handle)
+            .expect("a request that is answered is there");
+        let service = job.service as usize;
+        job.result = Some(Ok(()));
+        self.record.on_served(service, true, job.counted);
+        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[service].shed) {
+            shed.leave(entry);
+        }
+        let travel = self.network(handle);
+        self.queue.push(self.now.after(travel), Event::Answer(handle));
     }
 
     fn admit(&mut self, handle: Handle, service: usize) {
@@ -143,7 +162,7 @@ impl Engine<'_> {
         let index = job.service as usize;
         job.began = self.now;
         job.holds_worker = true;
-        let lineage = job.lineage;
+        let (lineage, counted) = (job.lineage, job.counted);
         let waited = self.now.since(job.arrived);
         let service = &self.world.services[index];
         let floor = &mut self.floors[index];
@@ -171,6 +190,9 @@ impl Engine<'_> {
             if let crate::world::Effect::Delay(delay) = &self.world.faults[fault].effect {
                 takes += delay.draw(&mut chance);
             }
+        }
+        if counted {
+            floor.bill.work_nanos += super::nanos(takes);
         }
         self.queue
             .push(self.now.after(after + takes), Event::Worked(handle));
@@ -238,17 +260,14 @@ impl Engine<'_> {
             return self.finish(handle, Ok(()));
         };
         job.step += u16::try_from(steps.len()).expect("a service has few steps");
+        let key = job.key;
         let mut planned = Vec::new();
         for (offset, step) in steps.iter().enumerate() {
             let number = first + offset;
-            let mut chance = self.seed.stream(descend(job.key, number as u64), Purpose::Route);
-            let weights: f64 = step.choices.iter().map(|(weight, _)| weight).sum();
-            let mut point = chance.uniform() * weights;
-            let choice = step.choices.iter().find(|(weight, _)| {
-                point -= weight;
-                point < 0.0
-            });
-            if let Some(edge) = choice.or(step.choices.last()).and_then(|(_, edge)| *edge) {
+            if self.defers(step).is_some() {
+                continue;
+            }
+            if let Some(edge) = self.chosen_way(key, number, step) {
                 planned.extend((0..step.times).map(|copy| Planned {
                     job: handle,
                     edge,
@@ -258,6 +277,7 @@ impl Engine<'_> {
                 }));
             }
         }
+        let job = self.jobs.get_mut(handle).expect("was just looked at");
         job.pending = u32::try_from(planned.len()).expect("a step makes few calls");
         if planned.is_empty() {
             return self.next_step(handle);
@@ -265,6 +285,21 @@ impl Engine<'_> {
         for call in planned {
             self.make_call(call);
         }
+    }
+
+    /// The way that a request takes at a step, of several; the same for every attempt of it.
+    pub(super) fn chosen_way(&self, key: u64, number: usize, step: &Step) -> Option<usize> {
+        if let [(_, only)] = step.choices.as_slice() {
+            return *only;
+        }
+        let mut chance = self.seed.stream(descend(key, number as u64), Purpose::Route);
+        let weights: f64 = step.choices.iter().map(|(weight, _)| weight).sum();
+        let mut point = chance.uniform() * weights;
+        let choice = step.choices.iter().find(|(weight, _)| {
+            point -= weight;
+            point < 0.0
+        });
+        choice.or(step.choices.last()).and_then(|(_, edge)| *edge)
     }
 
     /// Makes a call for a request, once there is a connection.
@@ -306,7 +341,7 @@ impl Engine<'_> {
             key: descend(job.key, way),
             lineage: descend(job.lineage, way),
             deadline: job.deadline,
-            criticality: Criticality::Critical,
+            criticality: job.criticality,
             counted: job.counted,
             original: job.original,
             idempotent: job.idempotent,
@@ -381,10 +416,18 @@ impl Engine<'_> {
         let index = job.service as usize;
         job.result = Some(result);
         let (key, counted, ran) = (job.key, job.counted, self.now.since(job.began));
+        let mut again = false;
         if result.is_ok() && self.floors[index].effects != Effects::None {
-            let again = self.floors[index].seen.insert(key, ()).is_some();
-            let doubled = again && self.floors[index].effects == Effects::Counted;
-            self.record.on_effect(index, doubled, counted);
+            again = self.floors[index].seen.insert(key, ()).is_some();
+            let keyed = self.floors[index].effects == Effects::Keyed;
+            if !(again && keyed) {
+                self.record.on_effect(index, again, counted);
+            }
+            again &= keyed;
+        }
+        // One that has had its effect before, under the same key, owes nobody anything new.
+        if result.is_ok() && self.floors[index].posts && !again {
+            self.write_letters(handle);
         }
         if counted {
             let bill = &mut self.floors[index].bill;
@@ -392,6 +435,7 @@ impl Engine<'_> {
             bill.instance_millis += u64::try_from(ran.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         }
         self.record.on_served(index, result.is_ok(), counted);
+        let job = self.jobs.get_mut(handle).expect("was just looked at");
         if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[index].shed) {
             shed.leave(entry);
         }

@@ -40,6 +40,12 @@ pub struct Run {
     pub services: Vec<ServiceRun>,
     /// Why attempts were not sent, in the order of [`Refusal::ALL`].
     pub refusals: [u64; Refusal::ALL.len()],
+    /// Calls that were written into an outbox.
+    pub letters: u64,
+    /// Those that were delivered.
+    pub delivered: u64,
+    /// How long they waited for that, in nanoseconds.
+    pub delivery: Histogram,
     /// How much time was measured, in seconds.
     pub measured: f64,
     /// From the beginning of the first fault until more than 95 % of calls succeeded for ten seconds, in
@@ -88,6 +94,14 @@ pub struct ServiceRun {
     pub size_seconds: f64,
     /// How often its autoscaler changed it.
     pub resizes: u32,
+    /// How often its autoscaler made it larger.
+    pub increases: u32,
+    /// Whether it has an autoscaler.
+    pub scales: bool,
+    /// Whether it runs replicas that are there all the time.
+    pub has_replicas: bool,
+    /// Seconds of its own work, without what it waited for.
+    pub work_seconds: f64,
 }
 
 impl Run {
@@ -193,6 +207,9 @@ impl Recorder {
                 success_nanos: 0,
                 services,
                 refusals: [0; Refusal::ALL.len()],
+                letters: 0,
+                delivered: 0,
+                delivery: Histogram::new(),
                 measured: 0.0,
                 recovery: None,
                 breaker_open: 0.0,
@@ -287,6 +304,17 @@ impl Recorder {
         }
     }
 
+    pub(super) fn on_letter(&mut self, counted: bool) {
+        self.run.letters += u64::from(counted);
+    }
+
+    pub(super) fn on_delivered(&mut self, took: Duration, counted: bool) {
+        if counted {
+            self.run.delivered += 1;
+            self.run.delivery.add(super::nanos(took));
+        }
+    }
+
     pub(super) fn on_refusal(&mut self, _edge: usize, refusal: Refusal, counted: bool) {
         self.run.refusals[refusal.index()] += u64::from(counted);
     }
@@ -305,6 +333,7 @@ impl Recorder {
         runs
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of work")]
     pub(super) fn finish(mut self, policy: &str, world: &World, floors: &[Floor], now: Instant) -> Run {
         policy.clone_into(&mut self.run.policy);
         self.run.unfinished = self.open_calls();
@@ -321,6 +350,10 @@ impl Recorder {
             service.size_seconds = floor.bill.size_seconds;
             service.last = floor.size();
             service.resizes = floor.scaler.changes;
+            service.increases = floor.scaler.increases;
+            service.scales = plan.scaler.is_some();
+            service.has_replicas = matches!(plan.station, Station::Workers { .. });
+            service.work_seconds = floor.bill.work_nanos as f64 / 1e9;
             service.largest = service.largest.max(service.last);
         }
         self.run.lines = self.lines;

@@ -21,6 +21,8 @@ pub(super) struct State {
     recommended: VecDeque<(Instant, f64)>,
     /// How often the size has changed.
     pub(super) changes: u32,
+    /// How often it has grown.
+    pub(super) increases: u32,
 }
 
 impl Engine<'_> {
@@ -73,9 +75,10 @@ impl Engine<'_> {
             return;
         }
         let wanted = (consumed / rules.target).clamp(rules.limits.least, rules.limits.most);
+        let grows = wanted > size;
         let hour = Duration::from_secs(3600);
         let may_fall = state.decreases < rules.early_decreases || self.now.since(state.last_decrease) >= hour;
-        if state.above >= rules.up_after && wanted > size {
+        if state.above >= rules.up_after && grows {
             state.above = 0;
         } else if state.below >= rules.down_after && wanted < size && may_fall {
             state.below = 0;
@@ -85,6 +88,7 @@ impl Engine<'_> {
             return;
         }
         state.changing = true;
+        state.increases += u32::from(grows);
         floor.resizes.push_back(wanted);
         self.order(index, rules.lag);
     }
@@ -128,6 +132,7 @@ impl Engine<'_> {
             return;
         }
         state.ordered = Some(wanted);
+        state.increases += u32::from(wanted > current);
         // Pods come after their start and go at once.
         let lag = if wanted > current {
             rules.ready_after

@@ -61,6 +61,7 @@ fn chain(services: Vec<Service>, rate: f64, seconds: u64) -> World {
             choices: vec![(1.0, Some(index + 1))],
             times: 1,
             optional: false,
+            outbox: None,
         }];
     }
     World {

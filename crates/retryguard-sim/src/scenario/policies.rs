@@ -51,6 +51,7 @@ fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduc
     let inline = block.take("policy");
     let guard = block.take("guard");
     let shared = block.flag("shared", mistakes);
+    let outbox = block.flag("outbox", mistakes);
     let retries = block.count("retries", 0..=250, mistakes);
     let attempt_timeout = block.duration_or_off("attemptTimeout", mistakes);
     let deadline = block.duration_or_off("deadline", mistakes);
@@ -98,6 +99,7 @@ fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduc
         }
     });
     conduct.shared = shared.unwrap_or(conduct.shared);
+    conduct.outbox = outbox.unwrap_or(conduct.outbox);
     Some(conduct)
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     distribution::Distribution,
-    world::{Effects, LoadErrors, Pool, Price, Service, Shedding, Station, Step},
+    world::{Effects, LoadErrors, Outbox, Pool, Price, Service, Shedding, Station, Step},
 };
 
 pub(super) fn services(node: &Node, names: &mut Names, mistakes: &mut Mistakes) -> Vec<Service> {
@@ -267,12 +267,14 @@ fn step(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) -> 
             choices: vec![(1.0, Some(edge))],
             times: 1,
             optional: false,
+            outbox: None,
         });
     };
     let splits = keys.iter().any(|entry| entry.key == "split");
     let mut block = Block::open(node, "calls", mistakes)?;
     let times = block.count("times", 1..=1000, mistakes).unwrap_or(1);
     let optional = block.flag("optional", mistakes).unwrap_or(false);
+    let outbox = block.take("outbox").and_then(|node| outbox(node, mistakes));
     let choices = if splits {
         let ways = block.take("split");
         let (network, policy) = way(&mut block, mistakes);
@@ -296,5 +298,48 @@ fn step(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) -> 
         choices,
         times,
         optional,
+        outbox,
     })
+}
+
+/// `policy` or `always`, or a block with more.
+fn outbox(node: &Node, mistakes: &mut Mistakes) -> Option<Outbox> {
+    const BY: &[(&str, bool)] = &[("policy", false), ("always", true)];
+    let usual = Outbox::default();
+    let Body::Map(_) = node.body else {
+        let found = BY.iter().find(|(word, _)| is_word(node, &[word]));
+        if found.is_none() {
+            wrong(
+                node,
+                "outbox",
+                "policy, always, or a block such as {by: policy, poll: 200ms}",
+                mistakes,
+            );
+        }
+        return found.map(|(_, always)| Outbox {
+            always: *always,
+            ..usual
+        });
+    };
+    let mut block = Block::open(node, "outbox", mistakes)?;
+    let found = Outbox {
+        always: block.word("by", BY, mistakes).unwrap_or(usual.always),
+        poll: block.duration("poll", mistakes).unwrap_or(usual.poll),
+        batch: block
+            .count("batch", 1..=1_000_000, mistakes)
+            .unwrap_or(usual.batch),
+        redelivered: block.share("redelivered", mistakes).unwrap_or(usual.redelivered),
+    };
+    if found.poll.as_millis() == 0 {
+        mistakes.add(block.at, "`poll` is nothing", "write at least 1ms");
+    }
+    if found.redelivered >= 1.0 {
+        mistakes.add(
+            block.at,
+            "`redelivered` is everything, so that nothing is ever delivered",
+            "write a share below 100%",
+        );
+    }
+    block.close(mistakes);
+    Some(found)
 }

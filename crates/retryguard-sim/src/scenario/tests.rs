@@ -97,3 +97,63 @@ fn a_guard_can_stand_over_a_foreign_policy() {
     assert!(guarded.shared && guarded.settings("store").guard.is_some());
     assert_eq!(guarded.settings("store").call.retries, 4);
 }
+
+#[test]
+fn a_base_gives_what_the_file_does_not_write() {
+    let based = |text: &str| {
+        Scenario::parse(text, "test", &mut |path| match path {
+            "small.yaml" => Ok(SMALL.to_owned()),
+            "wrong.yaml" => Ok("duration: 1m\nservces: {}\n".to_owned()),
+            "based.yaml" => Ok("base: small.yaml\n".to_owned()),
+            _ => Err(format!("no file {path}")),
+        })
+    };
+    let scenario = based("base: small.yaml\nduration: 5m\nclaim: other\npolicies: [none]\n").unwrap();
+    assert_eq!(scenario.world.duration, Duration::from_secs(300));
+    assert_eq!((scenario.world.services.len(), scenario.policies.len()), (2, 1));
+    let swept = based("base: small.yaml\nsweep: {key: services.web.workers, values: [1, 2]}\n").unwrap();
+    assert_eq!(swept.sweep.unwrap().worlds.len(), 2);
+    for (text, expected) in [
+        (
+            "claim: a\nbase: none.yaml",
+            "line 2, column 7: the base `none.yaml` cannot be read: no file",
+        ),
+        (
+            "base: wrong.yaml",
+            "the base `wrong.yaml` has mistakes, the first: line 1, column 1: `the scenario` has no `services`",
+        ),
+        (
+            "base: based.yaml",
+            "has a base of its own; name the file that holds the world itself",
+        ),
+        ("base: [a]", "write the path of another scenario"),
+    ] {
+        let told = based(text).unwrap_err().to_string();
+        assert!(told.contains(expected), "{expected:?} is missing in:\n{told}");
+    }
+}
+
+#[test]
+fn an_outbox_is_a_word_or_a_block() {
+    let with = |outbox: &str| {
+        parse(&SMALL.replace(
+            "calls: [store]",
+            &format!("calls: [{{to: store, outbox: {outbox}}}]"),
+        ))
+    };
+    let rule = |outbox: &str| with(outbox).unwrap().world.services[0].steps[0].outbox.unwrap();
+    assert!(rule("always").always && !rule("policy").always);
+    assert_eq!(rule("{by: always, poll: 1s, batch: 7}").batch, 7);
+    for (outbox, expected) in [
+        (
+            "sometimes",
+            "write policy, always, or a block such as {by: policy, poll: 200ms}",
+        ),
+        ("{poll: 0s}", "`poll` is nothing; write at least 1ms"),
+        ("{redelivered: 100%}", "write a share below 100%"),
+        ("{pol: 1s}", "did you mean `poll`?"),
+    ] {
+        let told = with(outbox).unwrap_err().to_string();
+        assert!(told.contains(expected), "{expected:?} is missing in:\n{told}");
+    }
+}

@@ -124,6 +124,33 @@ pub struct Step {
     pub times: u32,
     /// Whether the request can be served without it.
     pub optional: bool,
+    /// The call may be made later, by whoever empties the service's outbox.
+    pub outbox: Option<Outbox>,
+}
+
+/// A call that is written down together with the effect of a request, and made afterwards: it neither slows nor
+/// fails the request, and is made at least once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outbox {
+    /// Under every policy; otherwise only under one that has an outbox.
+    pub always: bool,
+    /// How often the outbox is looked into.
+    pub poll: Duration,
+    /// How many calls are begun at each look.
+    pub batch: u32,
+    /// The share of deliveries that are made again because nobody wrote down that they had been made.
+    pub redelivered: f64,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self {
+            always: false,
+            poll: Duration::from_millis(200),
+            batch: 100,
+            redelivered: 0.0,
+        }
+    }
 }
 
 /// Connections for what a service calls.

@@ -3,6 +3,7 @@
 mod amplification;
 mod catalogue;
 mod contest;
+mod figures;
 mod paper;
 mod recovery;
 mod tournament;
@@ -30,6 +31,22 @@ fn scenario(name: &str) -> Scenario {
 /// The policies of a scenario, one run each.
 fn compared(scenario: &Scenario) -> Vec<Summary> {
     compared_in(&scenario.world, scenario)
+}
+
+/// The policies of a scenario, as often as it says.
+fn replicated(scenario: &Scenario) -> Vec<Summary> {
+    let plan = Plan {
+        seed: Seed(1),
+        replications: scenario.replications,
+        threads: 2,
+    };
+    compare(
+        &scenario.world,
+        &scenario.policies,
+        &scenario.fixed,
+        &plan,
+        &|_| (),
+    )
 }
 
 fn compared_in(world: &World, scenario: &Scenario) -> Vec<Summary> {

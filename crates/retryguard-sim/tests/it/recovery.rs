@@ -1,6 +1,6 @@
 //! Configurations A to F under the five faults, as they are described and not as they were claimed.
 
-use super::{compared, compared_in, of, scenario, within};
+use super::{compared, compared_in, of, replicated, scenario, within};
 
 #[test]
 fn random_errors_are_mended_by_retries_and_not_by_a_breaker() {
@@ -8,11 +8,49 @@ fn random_errors_are_mended_by_retries_and_not_by_a_breaker() {
     let success = |name: &str| of(&summaries, name).mean("successRate");
     within(success("A"), 0.77, 0.83);
     assert!(success("B") > 0.99 && success("C") > 0.99);
+    // Below the retries it counts attempts; `where_a_breaker_stands_decides_what_it_counts` has the other order.
     assert!(success("D") < 0.2, "{}", success("D"));
     within(of(&summaries, "B").mean("amplification"), 1.2, 1.32);
     // Replays of one request in ten are doubled payments, unless keys are honoured.
     within(of(&summaries, "A").mean("duplicateRate"), 0.05, 0.13);
     assert_eq!(of(&summaries, "F").mean("duplicateRate"), 0.0);
+}
+
+/// Five failures are soon counted among attempts and seldom among calls that three attempts could not mend.
+#[test]
+fn where_a_breaker_stands_decides_what_it_counts() {
+    let mut scenario = scenario("recovery-breaker-order");
+    scenario.replications = 20;
+    let summaries = replicated(&scenario);
+    let success = |name: &str| of(&summaries, name).mean("successRate");
+    within(success("counts-attempts"), 0.005, 0.06);
+    within(success("counts-calls"), 0.46, 0.68);
+    within(success("no-breaker"), 0.988, 0.996);
+    within(success("none"), 0.78, 0.82);
+    within(of(&summaries, "no-breaker").mean("amplification"), 1.22, 1.26);
+}
+
+/// An outbox keeps the trouble of those who are told from those who order; keys keep them from being told twice.
+#[test]
+fn notifications_through_an_outbox_neither_slow_nor_fail_an_order() {
+    let summaries = compared(&scenario("recovery-notifications"));
+    for name in ["A", "C", "E"] {
+        assert!(of(&summaries, name).mean("successRate") < 0.05, "{name}");
+    }
+    for name in ["outbox-without-keys", "F"] {
+        let summary = of(&summaries, name);
+        assert_eq!(summary.mean("successRate"), 1.0, "{name}");
+        within(summary.mean("p95Ms"), 150.0, 180.0);
+        assert_eq!(summary.mean("undelivered"), 0.0, "{name}");
+        // They waited for the end of the outage.
+        assert!(summary.mean("deliveryP95Ms") > 60_000.0, "{name}");
+    }
+    assert_eq!(of(&summaries, "F").mean("duplicateRate"), 0.0);
+    within(
+        of(&summaries, "outbox-without-keys").mean("duplicateRate"),
+        0.08,
+        0.13,
+    );
 }
 
 #[test]

@@ -123,14 +123,15 @@ fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
     let plan = plan(arguments, 1)?;
     let result = tournament::run(&conducts, &plan);
     if let Some(folder) = &arguments.out {
-        let page = tournament::markdown(&result, arguments.seed);
-        write(folder, &[("README.md".to_owned(), page)])?;
+        write(folder, &result.files())?;
     }
-    if arguments.json {
-        print(&format!("{:#}\n", tournament::json(&result, arguments.seed)))
+    print(&if arguments.json {
+        result.json()
+    } else if arguments.csv {
+        result.csv()
     } else {
-        print(&tournament::text(&result, arguments.seed))
-    }
+        result.text()
+    })
 }
 
 /// Writes files into a folder, which is made if it is not there.
@@ -139,6 +140,7 @@ fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
     for (name, text) in files {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        eprintln!("wrote {}", path.display());
     }
     Ok(())
 }

@@ -4,9 +4,9 @@ mod figure;
 mod page;
 mod print;
 
-use std::{fs, path::Path};
+use std::fs;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use rayon::prelude::*;
 use retryguard_sim::{
     comparison::Kind,
@@ -143,7 +143,7 @@ pub(super) fn simulate(arguments: &Arguments) -> anyhow::Result<Option<String>> 
     }
     let outcome = run(file, arguments.seed, arguments.replications);
     if let Some(folder) = &arguments.out {
-        write(folder, &page::files(&outcome, &arguments.file.to_string_lossy()))?;
+        super::write(folder, &page::files(&outcome, &arguments.file.to_string_lossy()))?;
     }
     Ok(Some(if arguments.json {
         format!("{:#}\n", print::json(&outcome))
@@ -215,16 +215,6 @@ fn replicate(plan: &Plan, seed: Seed, replications: u32, progress: &Progress) ->
             .map(|(claim, tally)| (claim.clone(), tally.estimate().mean))
             .collect(),
     }
-}
-
-fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    for (name, text) in files {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        eprintln!("wrote {}", path.display());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

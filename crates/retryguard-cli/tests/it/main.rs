@@ -3,6 +3,7 @@
 mod agreement;
 mod check;
 mod fleets;
+mod generated;
 mod lint;
 mod policy_model;
 mod predict;

@@ -132,3 +132,24 @@ fn mistakes_are_told_with_their_lines() {
     );
     assert!(talk.contains("there are no clients"), "{talk}");
 }
+
+#[test]
+fn the_tournament_speaks_every_format() {
+    let (text, _, code) = retryguard(&["tournament", "--policy", "none", "--json"]);
+    assert_eq!(code, Some(0));
+    let result: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(result["policies"][0]["name"], "none");
+    assert!(result["policies"][0]["heldOut"]["goodput"].as_f64().unwrap() < 1.0);
+    // Nobody can be measured without the oracle.
+    assert_eq!(result["policies"][1]["name"], "oracle");
+    assert_eq!(result["policies"][1]["goodput"], 1.0);
+    let (text, _, code) = retryguard(&["tournament", "--policy", "none", "--csv"]);
+    assert_eq!(code, Some(0));
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("set,world,policy,successRate,goodput,cost,p95Ms")
+    );
+    assert!(lines.clone().any(|line| line.starts_with("tried,stable,none,")));
+    assert!(lines.any(|line| line.starts_with("heldOut,one-errors,none,")));
+}

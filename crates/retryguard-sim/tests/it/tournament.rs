@@ -3,14 +3,22 @@
 use retryguard_sim::{
     comparison::Plan,
     streams::Seed,
-    tournament::{WORLDS, policies, run, scenario},
+    tournament::{HELD_OUT, WORLDS, policies, run, scenario},
 };
 
 #[test]
 fn there_are_twenty_worlds_and_more_and_all_can_be_read() {
     assert!(WORLDS.len() >= 20);
-    for (name, text) in WORLDS {
-        assert_eq!(scenario(name, text).name, *name);
+    assert!(HELD_OUT.len() >= 12);
+    for (folder, worlds) in [("tournament", WORLDS), ("tournament-held-out", HELD_OUT)] {
+        for (name, text) in worlds {
+            assert_eq!(scenario(name, text).name, *name);
+        }
+        let files = std::fs::read_dir(super::folder().join(folder)).unwrap();
+        let written = files
+            .filter(|file| file.as_ref().unwrap().path().extension().unwrap() == "yaml")
+            .count();
+        assert_eq!(written, worlds.len(), "every file of {folder} takes part");
     }
 }
 
@@ -34,7 +42,7 @@ fn nobody_passes_the_oracle_and_no_result_is_missing() {
         replications: 1,
         threads: 2,
     };
-    let tournament = run(&conducts, &plan, &|_| ());
+    let tournament = run(WORLDS, &conducts, &plan, &|_| ());
     assert_eq!(tournament.rows.len(), WORLDS.len());
     let above = tournament.above_the_oracle();
     assert!(above.is_empty(), "{above:?}");

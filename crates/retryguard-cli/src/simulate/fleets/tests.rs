@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use std::path::Path;
+
 use super::*;
 
 fn root() -> PathBuf {

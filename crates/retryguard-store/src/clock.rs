@@ -30,6 +30,34 @@ pub(crate) async fn sleep(span: Duration) {
     tokio::time::sleep(span).await;
 }
 
+/// Sleeps until a moment.
+pub(crate) async fn sleep_until(moment: tokio::time::Instant) {
+    tokio::time::sleep_until(moment).await;
+}
+
+/// A moment of the past `micros` microseconds after the Unix epoch, as a database gives it.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn from_unix_micros(micros: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+/// The wall clock, for what people read.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the adapter that reads the clock"
+)]
+pub(crate) fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
+/// 128 bits that no other process draws: the keys of the standard library's hashers come from the operating
+/// system, where the fast generator's seed has half as many bits.
+pub(crate) fn random_id() -> String {
+    use std::hash::{BuildHasher as _, RandomState};
+    let bits = || RandomState::new().hash_one(unix_micros());
+    format!("{:016x}{:016x}", bits(), bits())
+}
+
 /// Draws from the thread's own generator, which the operating system seeds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Random;

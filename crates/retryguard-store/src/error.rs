@@ -88,6 +88,14 @@ pub enum StoreError {
         /// The limit.
         limit: usize,
     },
+    /// What should be stored cannot be, whatever its size.
+    #[error("the {what} cannot be stored: {why}")]
+    Unusable {
+        /// What it is.
+        what: &'static str,
+        /// Why not.
+        why: &'static str,
+    },
     /// The claim's time had run out and another request has taken it over, or it was completed already. Roll
     /// the transaction back: the effect is the other's.
     #[error("the claim has been taken over by another request or completed already")]

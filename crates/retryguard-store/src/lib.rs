@@ -6,6 +6,7 @@
 //!   on once; its duplicates get the stored response.
 //! - [`outbox`]: events that are written in the caller's own transaction and published afterwards, at least once
 //!   and in order.
+//! - [`inbox`]: what a consumer tells repeated deliveries by, so that each event counts once.
 //! - [`breaker`]: replicas that agree that a target is down.
 //!
 //! Backends: memory always; SQLite with the feature `sqlite` (the default), `postgres` and `redis` with theirs.
@@ -15,8 +16,9 @@ pub mod breaker;
 mod clock;
 mod error;
 pub mod idempotency;
+pub mod inbox;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod migrations;
 pub mod outbox;
 
-pub use error::{Backend, StoreError};
+pub use error::{Backend, Cause, StoreError};

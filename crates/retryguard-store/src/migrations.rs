@@ -12,16 +12,28 @@ struct Step {
 }
 
 #[cfg(feature = "sqlite")]
-const SQLITE: &[Step] = &[Step {
-    number: 1,
-    sql: include_str!("../migrations/sqlite/0001_idempotency.sql"),
-}];
+const SQLITE: &[Step] = &[
+    Step {
+        number: 1,
+        sql: include_str!("../migrations/sqlite/0001_idempotency.sql"),
+    },
+    Step {
+        number: 2,
+        sql: include_str!("../migrations/sqlite/0002_outbox.sql"),
+    },
+];
 
 #[cfg(feature = "postgres")]
-const POSTGRES: &[Step] = &[Step {
-    number: 1,
-    sql: include_str!("../migrations/postgres/0001_idempotency.sql"),
-}];
+const POSTGRES: &[Step] = &[
+    Step {
+        number: 1,
+        sql: include_str!("../migrations/postgres/0001_idempotency.sql"),
+    },
+    Step {
+        number: 2,
+        sql: include_str!("../migrations/postgres/0002_outbox.sql"),
+    },
+];
 
 /// Makes the tables of this crate in a SQLite database.
 ///

@@ -1,0 +1,5 @@
+//! The outbox on every backend that it has.
+
+mod backends;
+mod conformance;
+mod worker;

@@ -1,0 +1,85 @@
+//! One outbox of each backend, behind one face for the tests.
+
+use std::{future::Future, time::Duration};
+
+use retryguard_store::{
+    StoreError, migrations,
+    outbox::{Event, MemoryOutbox, OutboxStore, SqliteOutbox},
+};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use tempfile::TempDir;
+
+/// An outbox that tests write to.
+pub(crate) trait Place: Send + Sync {
+    type Store: OutboxStore;
+
+    fn store(&self) -> &Self::Store;
+
+    /// Writes events in one transaction.
+    fn put(&self, events: &[Event]) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+impl Place for MemoryOutbox {
+    type Store = Self;
+
+    fn store(&self) -> &Self {
+        self
+    }
+
+    async fn put(&self, events: &[Event]) -> Result<(), StoreError> {
+        MemoryOutbox::put(self, events)
+    }
+}
+
+pub(crate) struct Sqlite {
+    pub(crate) pool: sqlx::SqlitePool,
+    pub(crate) outbox: SqliteOutbox,
+    _folder: TempDir,
+}
+
+impl Sqlite {
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = sqlite_pool(&folder.path().join("outbox.db")).await;
+        migrations::sqlite(&pool).await.unwrap();
+        let outbox = SqliteOutbox::new(pool.clone());
+        Self {
+            pool,
+            outbox,
+            _folder: folder,
+        }
+    }
+}
+
+/// A database as the documentation asks for it.
+pub(crate) async fn sqlite_pool(file: &std::path::Path) -> sqlx::SqlitePool {
+    let options = SqliteConnectOptions::new()
+        .filename(file)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(sqlx::sqlite::SqliteSynchronous::Normal)
+        .busy_timeout(Duration::from_secs(20));
+    SqlitePoolOptions::new()
+        .max_connections(4)
+        .connect_with(options)
+        .await
+        .unwrap()
+}
+
+impl Place for Sqlite {
+    type Store = SqliteOutbox;
+
+    fn store(&self) -> &SqliteOutbox {
+        &self.outbox
+    }
+
+    async fn put(&self, events: &[Event]) -> Result<(), StoreError> {
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        for event in events {
+            self.outbox.put(&mut transaction, event).await?;
+        }
+        transaction.commit().await.unwrap();
+        self.outbox.wake();
+        Ok(())
+    }
+}

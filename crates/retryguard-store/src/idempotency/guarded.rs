@@ -1,0 +1,345 @@
+//! A request with a key, from its claim to its record.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, request::Parts};
+use http_body::Body;
+use tokio::time::Instant;
+use tower_service::Service;
+
+use super::{
+    Asked, Claim, Fingerprint, Held, IDEMPOTENCY_REPLAYED, IdempotencyBody, IdempotencyStore, KeyId,
+    OnStoreFailure, Standing, StoredResponse,
+    body::{End, Read},
+    claim::Completed,
+    future::Gone,
+    problem::Problem,
+    settings::Settings,
+    telemetry::{self, UNRECORDED},
+};
+use crate::{StoreError, clock};
+
+pub(super) struct Guarded {
+    pub(super) store: Arc<dyn IdempotencyStore>,
+    pub(super) settings: Arc<Settings>,
+    /// When nobody wants the answer any more.
+    pub(super) end: Option<Instant>,
+}
+
+/// The first pause of a duplicate that waits for the first request, and the longest.
+const POLL: Duration = Duration::from_millis(10);
+const POLL_AT_MOST: Duration = Duration::from_millis(250);
+
+/// Works on a request that carries a key.
+pub(super) async fn run<S, A, B>(
+    mut inner: S,
+    this: Guarded,
+    request: Request<A>,
+    key: String,
+    gone: Gone,
+) -> Result<Response<IdempotencyBody<B>>, S::Error>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    A: Body<Data = Bytes> + From<Bytes>,
+    B: Body<Data = Bytes>,
+{
+    let (mut head, body) = request.into_parts();
+    let body = match this.read(body).await {
+        Ok(body) => body,
+        Err(problem) => return Ok(this.refuse(&problem)),
+    };
+    let asked = this.asked(&head, &key, &body);
+    gone.asked();
+    let held = match this.claim(asked, &gone).await {
+        Ok(Standing::Yours(held)) => Some(held),
+        Ok(Standing::Done(stored)) => return Ok(this.replay(stored)),
+        Ok(Standing::OtherRequest) => {
+            return Ok(this.refuse(&Problem::OtherRequest(this.settings.other_request)));
+        }
+        Ok(Standing::Busy(_)) => return Ok(this.refuse(&Problem::InFlight)),
+        Err(error) => match this.without_store(error) {
+            Ok(()) => None,
+            Err(problem) => return Ok(this.refuse(&problem)),
+        },
+    };
+    let Some(held) = held else {
+        telemetry::count("unguarded", this.store.backend());
+        let response = inner.call(Request::from_parts(head, A::from(body))).await?;
+        return Ok(response.map(IdempotencyBody::handler));
+    };
+    let mut release = Release {
+        store: this.store.clone(),
+        held: Some(held),
+    };
+    if gone.is_gone() {
+        // The client has left before anything was done.
+        release.now().await;
+        return Ok(this.refuse(&Problem::TooLate));
+    }
+    head.extensions.insert(Claim::new(
+        held,
+        this.store.backend(),
+        this.settings.keep,
+        this.settings.response_limit,
+    ));
+    let lock_end = clock::now() + this.settings.lock;
+    let response = inner.call(Request::from_parts(head, A::from(body))).await?;
+    this.settle(response, release, asked, lock_end, &gone).await
+}
+
+impl Guarded {
+    async fn read<A: Body<Data = Bytes>>(&self, body: A) -> Result<Bytes, Problem> {
+        let limit = self.settings.request_limit;
+        let read = Read::from(body, limit);
+        let read = match self.end {
+            Some(end) => tokio::time::timeout_at(end, read)
+                .await
+                .map_err(|_| Problem::TooLate)?,
+            None => read.await,
+        };
+        match read.end {
+            End::Whole(_) if read.bytes.len() <= limit => Ok(read.bytes),
+            End::Whole(_) | End::Large(_) => Err(Problem::BodyTooLarge(limit)),
+            End::Broken(_) => Err(Problem::BodyUnreadable),
+        }
+    }
+
+    fn asked(&self, head: &Parts, key: &str, body: &Bytes) -> Asked {
+        let settings = &self.settings;
+        let method = head.method.as_str().as_bytes();
+        let query = head.uri.query().unwrap_or_default().as_bytes();
+        Asked {
+            id: KeyId::of(&[
+                settings.namespace.as_bytes(),
+                &(settings.principal)(head),
+                method,
+                &(settings.route)(head),
+                key.as_bytes(),
+            ]),
+            fingerprint: Fingerprint::of(&[query, body]),
+            lock: settings.lock,
+            keep: settings.keep,
+        }
+    }
+
+    /// Claims the key, and waits for another that holds it: bounded by the setting and by the deadline.
+    async fn claim(&self, asked: Asked, gone: &Gone) -> Result<Standing, StoreError> {
+        let mut patience = clock::now() + self.settings.wait;
+        if let Some(end) = self.end {
+            patience = patience.min(end);
+        }
+        let mut pause = POLL;
+        loop {
+            let standing = self.bounded(self.store.claim(asked)).await?;
+            let Standing::Busy(left) = standing else {
+                return Ok(standing);
+            };
+            let time = patience.saturating_duration_since(clock::now());
+            if time.is_zero() || gone.is_gone() {
+                return Ok(standing);
+            }
+            // Not longer than the other may hold it, so that a dead holder is replaced at once.
+            clock::sleep(pause.min(time).min(left.max(POLL))).await;
+            pause = (pause * 2).min(POLL_AT_MOST);
+        }
+    }
+
+    /// One answer of the store, in the time that it may take and that is left.
+    async fn bounded<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let mut waited = self.settings.store_timeout;
+        if let Some(end) = self.end {
+            waited = waited.min(end.saturating_duration_since(clock::now()));
+        }
+        tokio::time::timeout(waited, answer).await.unwrap_or_else(|_| {
+            let backend = self.store.backend();
+            Err(StoreError::Slow { backend, waited })
+        })
+    }
+
+    fn without_store(&self, error: StoreError) -> Result<(), Problem> {
+        tracing::warn!(target: "retryguard", %error, "the store of idempotency keys failed");
+        if self.end.is_some_and(|end| end <= clock::now()) {
+            return Err(Problem::TooLate);
+        }
+        match self.settings.on_store_failure {
+            OnStoreFailure::Refuse => Err(Problem::Store(error)),
+            OnStoreFailure::Proceed => Ok(()),
+        }
+    }
+
+    async fn settle<B: Body<Data = Bytes>, E>(
+        &self,
+        response: Response<B>,
+        mut release: Release,
+        asked: Asked,
+        lock_end: Instant,
+        gone: &Gone,
+    ) -> Result<Response<IdempotencyBody<B>>, E> {
+        let (head, body) = response.into_parts();
+        if head.extensions.get::<Completed>().is_some() {
+            telemetry::count("first", self.store.backend());
+            release.settled();
+            return Ok(Response::from_parts(head, IdempotencyBody::handler(body)));
+        }
+        if !(self.settings.is_final)(head.status) {
+            telemetry::count("not-final", self.store.backend());
+            release.now_or_later(self).await;
+            return Ok(Response::from_parts(head, IdempotencyBody::handler(body)));
+        }
+        let read = Read::from(body, self.settings.response_limit).await;
+        let stored = match &read.end {
+            End::Whole(_) => StoredResponse::of(&head, Some(read.bytes.clone())),
+            End::Large(_) => StoredResponse::of(&head, None),
+            End::Broken(_) => {
+                // Nobody has seen it whole, so a retry may.
+                release.now_or_later(self).await;
+                return Ok(Response::from_parts(head, IdempotencyBody::read(read)));
+            }
+        };
+        let stored = self.fitting(stored);
+        let Some(held) = release.settled() else {
+            return Ok(Response::from_parts(head, IdempotencyBody::read(read)));
+        };
+        match self
+            .bounded(self.store.complete(held, &stored, self.settings.keep))
+            .await
+        {
+            Ok(true) => telemetry::count("first", self.store.backend()),
+            Ok(false) => {
+                if let Some(other) = self.superseded(asked, &stored, gone).await {
+                    return Ok(other);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(target: "retryguard", %error, "a response could not be stored; trying on");
+                tokio::spawn(keep_trying(
+                    self.store.clone(),
+                    held,
+                    stored,
+                    self.settings.keep,
+                    lock_end,
+                ));
+            }
+        }
+        Ok(Response::from_parts(head, IdempotencyBody::read(read)))
+    }
+
+    /// A response whose headers alone are too large is kept as its status.
+    fn fitting(&self, mut stored: StoredResponse) -> StoredResponse {
+        if stored.size() > self.settings.response_limit {
+            stored.body = None;
+        }
+        if stored.size() > self.settings.response_limit {
+            stored.headers.clear();
+        }
+        stored
+    }
+
+    /// Our time ran out while we worked, and another has the key. All duplicates must hear the same, so we wait
+    /// for it as any duplicate would: what it stored is the answer, or, if it failed, ours.
+    async fn superseded<B: Body<Data = Bytes>>(
+        &self,
+        asked: Asked,
+        stored: &StoredResponse,
+        gone: &Gone,
+    ) -> Option<Response<IdempotencyBody<B>>> {
+        telemetry::count("superseded", self.store.backend());
+        match self.claim(asked, gone).await {
+            Ok(Standing::Done(other)) => Some(self.replay(other)),
+            Ok(Standing::Yours(held)) => {
+                let completed = self.store.complete(held, stored, self.settings.keep);
+                // Nothing more can be done where this fails: the effect is done, and its response is the client's.
+                let _ = self.bounded(completed).await;
+                None
+            }
+            _ => Some(self.refuse(&Problem::InFlight)),
+        }
+    }
+
+    fn replay<B: Body<Data = Bytes>>(&self, stored: StoredResponse) -> Response<IdempotencyBody<B>> {
+        if stored.body.is_none() {
+            return self.refuse(&Problem::NotKept(stored.status));
+        }
+        telemetry::count("replayed", self.store.backend());
+        let mut response = stored.into_response();
+        response
+            .headers_mut()
+            .insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+        response.map(IdempotencyBody::own)
+    }
+
+    fn refuse<B: Body<Data = Bytes>>(&self, problem: &Problem) -> Response<IdempotencyBody<B>> {
+        telemetry::count(problem.word(), self.store.backend());
+        problem
+            .response(self.settings.documentation.as_deref())
+            .map(IdempotencyBody::own)
+    }
+}
+
+/// Lets the key go when the work ends without a response: by an error, or by a panic.
+struct Release {
+    store: Arc<dyn IdempotencyStore>,
+    held: Option<Held>,
+}
+
+impl Release {
+    /// The key is completed, or somebody else's business from now on.
+    fn settled(&mut self) -> Option<Held> {
+        self.held.take()
+    }
+
+    async fn now(&mut self) {
+        if let Some(held) = self.held.take() {
+            let _ = self.store.release(held).await;
+        }
+    }
+
+    /// Within the time that is left; if that is too short, by itself: the client has its answer.
+    async fn now_or_later(&mut self, guarded: &Guarded) {
+        if let Some(held) = self.held
+            && guarded.bounded(self.store.release(held)).await.is_ok()
+        {
+            self.held = None;
+        }
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        let store = self.store.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = store.release(held).await {
+                    tracing::warn!(target: "retryguard", %error, "a key could not be released; its lock will run out");
+                }
+            });
+        }
+    }
+}
+
+/// The effect is done and only its record is missing: worth trying until another may take the key over.
+async fn keep_trying(
+    store: Arc<dyn IdempotencyStore>,
+    held: Held,
+    stored: StoredResponse,
+    keep: Duration,
+    lock_end: Instant,
+) {
+    let mut pause = POLL_AT_MOST;
+    while clock::now() + pause < lock_end {
+        clock::sleep(pause).await;
+        let answer = tokio::time::timeout_at(lock_end, store.complete(held, &stored, keep)).await;
+        if matches!(answer, Ok(Ok(_))) {
+            return;
+        }
+        pause = (pause * 2).min(Duration::from_secs(2));
+    }
+    metrics::counter!(UNRECORDED, "backend" => store.backend().as_str()).increment(1);
+    tracing::error!(
+        target: "retryguard",
+        key = %held.id,
+        "a response was not stored before its lock ran out; a duplicate of the request will be done again"
+    );
+}

@@ -1,0 +1,201 @@
+//! The header after the IETF draft: one structured-field string (RFC 9651).
+
+use http::{HeaderMap, HeaderName};
+
+/// The header that carries the key.
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Why a key cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MalformedKey {
+    /// More than one header line.
+    #[error("the header is there more than once; send one key")]
+    Repeated,
+    /// Not in quotes.
+    #[error("the key must be a string in double quotes, as in Idempotency-Key: \"8e03978e-40d5\"")]
+    Unquoted,
+    /// No closing quote, an unknown escape, or a character that may not be in it.
+    #[error(
+        "the key may hold visible ASCII characters and spaces; quote and backslash are escaped with a backslash"
+    )]
+    Characters,
+    /// Something follows it that is no parameter.
+    #[error("after the closing quote only parameters may follow, as in \"key\";name=value")]
+    Trailing,
+    /// Nothing in it.
+    #[error("the key is empty")]
+    Empty,
+    /// Longer than the limit.
+    #[error("the key has {size} characters, and the limit is {limit}")]
+    TooLong {
+        /// Its length.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// Reads the key; none where there is no header. `bare`: a value without quotes is taken as it stands, which is
+/// what most clients of older services send.
+pub(super) fn read(headers: &HeaderMap, limit: usize, bare: bool) -> Result<Option<String>, MalformedKey> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if values.next().is_some() {
+        return Err(MalformedKey::Repeated);
+    }
+    let text = value.as_bytes().trim_ascii();
+    let key = match text.first() {
+        None => return Err(MalformedKey::Empty),
+        Some(b'"') => string(text)?,
+        Some(_) if bare && text.iter().all(u8::is_ascii_graphic) => {
+            String::from_utf8_lossy(text).into_owned()
+        }
+        Some(_) => return Err(MalformedKey::Unquoted),
+    };
+    match key.len() {
+        0 => Err(MalformedKey::Empty),
+        size if size > limit => Err(MalformedKey::TooLong { size, limit }),
+        _ => Ok(Some(key)),
+    }
+}
+
+/// A string and the parameters behind it, which mean nothing to us and are allowed by the standard.
+fn string(text: &[u8]) -> Result<String, MalformedKey> {
+    let (key, rest) = quoted(text).ok_or(MalformedKey::Characters)?;
+    if parameters(rest) {
+        Ok(key)
+    } else {
+        Err(MalformedKey::Trailing)
+    }
+}
+
+/// The string at the beginning, and what comes behind it.
+fn quoted(text: &[u8]) -> Option<(String, &[u8])> {
+    let mut key = String::new();
+    let mut bytes = text.strip_prefix(b"\"")?;
+    loop {
+        let (first, rest) = bytes.split_first()?;
+        bytes = rest;
+        match first {
+            b'"' => return Some((key, bytes)),
+            b'\\' => {
+                let (escaped, rest) = bytes.split_first()?;
+                if !matches!(escaped, b'"' | b'\\') {
+                    return None;
+                }
+                key.push(char::from(*escaped));
+                bytes = rest;
+            }
+            0x20..=0x7e => key.push(char::from(*first)),
+            _ => return None,
+        }
+    }
+}
+
+/// `;name` or `;name=value`, any number of them.
+fn parameters(mut rest: &[u8]) -> bool {
+    while let Some(behind) = rest.strip_prefix(b";") {
+        let behind = behind.trim_ascii_start();
+        let name = behind
+            .iter()
+            .take_while(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(byte))
+            .count();
+        if name == 0 || !(behind[0].is_ascii_lowercase() || behind[0] == b'*') {
+            return false;
+        }
+        rest = &behind[name..];
+        if let Some(value) = rest.strip_prefix(b"=") {
+            let Some(behind) = bare_item(value) else {
+                return false;
+            };
+            rest = behind;
+        }
+    }
+    rest.is_empty()
+}
+
+/// A value of a parameter: a string, or any run of the characters of numbers, tokens, byte sequences, booleans
+/// and dates. Not checked further: it is thrown away.
+fn bare_item(text: &[u8]) -> Option<&[u8]> {
+    if text.first() == Some(&b'"') {
+        return quoted(text).map(|(_, rest)| rest);
+    }
+    let size = text
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/?=@".contains(byte))
+        .count();
+    (size > 0).then(|| &text[size..])
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn of(text: &str) -> Result<Option<String>, MalformedKey> {
+        let mut headers = HeaderMap::new();
+        headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_bytes(text.as_bytes()).unwrap());
+        read(&headers, 16, false)
+    }
+
+    #[test]
+    fn a_quoted_string_is_a_key() {
+        assert_eq!(of("\"8e03978e-40d5\""), Ok(Some("8e03978e-40d5".to_owned())));
+        assert_eq!(of("  \"a b\"  "), Ok(Some("a b".to_owned())));
+        assert_eq!(of(r#""a\"b\\c""#), Ok(Some(r#"a"b\c"#.to_owned())));
+        assert_eq!(read(&HeaderMap::new(), 16, false), Ok(None));
+    }
+
+    #[test]
+    fn parameters_are_read_over() {
+        for text in [
+            "\"k\";a",
+            "\"k\"; a=1",
+            "\"k\";a=\"x;y\";b=?1;c=:aGk=:",
+            "\"k\";*a=tok/en",
+        ] {
+            assert_eq!(of(text), Ok(Some("k".to_owned())), "{text}");
+        }
+        for text in ["\"k\" x", "\"k\", \"l\"", "\"k\";", "\"k\";A=1", "\"k\";a="] {
+            assert_eq!(of(text), Err(MalformedKey::Trailing), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_string_is_refused_by_its_reason() {
+        assert_eq!(of("8e03978e"), Err(MalformedKey::Unquoted));
+        assert_eq!(of("\"open"), Err(MalformedKey::Characters));
+        assert_eq!(of(r#""a\n""#), Err(MalformedKey::Characters));
+        assert_eq!(of("\"ü\""), Err(MalformedKey::Characters));
+        assert_eq!(of("\"\""), Err(MalformedKey::Empty));
+        assert_eq!(of(""), Err(MalformedKey::Empty));
+    }
+
+    #[test]
+    fn the_limit_is_for_the_key_itself() {
+        assert!(of("\"0123456789abcdef\"").is_ok());
+        let too_long = MalformedKey::TooLong { size: 17, limit: 16 };
+        assert_eq!(of("\"0123456789abcdefg\""), Err(too_long));
+    }
+
+    #[test]
+    fn two_lines_are_no_key() {
+        let mut headers = HeaderMap::new();
+        headers.append(IDEMPOTENCY_KEY, HeaderValue::from_static("\"a\""));
+        headers.append(IDEMPOTENCY_KEY, HeaderValue::from_static("\"b\""));
+        assert_eq!(read(&headers, 16, false), Err(MalformedKey::Repeated));
+    }
+
+    #[test]
+    fn bare_keys_where_they_are_wanted() {
+        let mut headers = HeaderMap::new();
+        headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static("8e03978e"));
+        assert_eq!(read(&headers, 16, true), Ok(Some("8e03978e".to_owned())));
+        headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static("a b"));
+        assert_eq!(read(&headers, 16, true), Err(MalformedKey::Unquoted));
+    }
+}

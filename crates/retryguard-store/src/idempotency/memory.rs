@@ -1,0 +1,214 @@
+//! Keys in this process: for one process, and for tests. What it knows ends with it.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    future::ready,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{Asked, Fingerprint, Held, IdempotencyStore, KeyId, Standing, StoreFuture, StoredResponse};
+use crate::{Backend, StoreError, clock};
+
+/// How many keys are kept, unless said otherwise: at 24 h a little more than one a second.
+const KEYS: usize = 100_000;
+/// How many bytes of responses are kept, unless said otherwise.
+const BYTES: usize = 64 * 1024 * 1024;
+
+/// Keeps keys in this process. Clones share them.
+///
+/// It holds a bounded number of keys and bytes; when it is full of keys that are still kept, claims fail with
+/// [`StoreError::Full`], because forgetting a key early is doing its effect twice.
+#[derive(Debug, Clone)]
+pub struct MemoryStore {
+    keys: usize,
+    bytes: usize,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: HashMap<KeyId, Entry>,
+    /// By when they are forgotten.
+    expiry: BTreeSet<(Instant, KeyId)>,
+    bytes: usize,
+    tokens: i64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    fingerprint: Fingerprint,
+    token: i64,
+    locked_until: Instant,
+    expires_at: Instant,
+    response: Option<StoredResponse>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryStore {
+    /// Room for 100,000 keys and 64 MiB of responses.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_room(KEYS, BYTES)
+    }
+
+    /// Room for as many keys, and as many bytes of responses.
+    #[must_use]
+    pub fn with_room(keys: usize, bytes: usize) -> Self {
+        Self {
+            keys,
+            bytes,
+            state: Arc::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn claim_now(&self, asked: Asked) -> Result<Standing, StoreError> {
+        let now = clock::now();
+        let mut state = self.lock();
+        if let Some(entry) = state.entries.get(&asked.id)
+            && entry.expires_at > now
+        {
+            if entry.fingerprint != asked.fingerprint {
+                return Ok(Standing::OtherRequest);
+            }
+            if let Some(response) = &entry.response {
+                return Ok(Standing::Done(response.clone()));
+            }
+            if entry.locked_until > now {
+                return Ok(Standing::Busy(entry.locked_until - now));
+            }
+        }
+        state.forget(asked.id);
+        if state.entries.len() >= self.keys {
+            state.sweep(now, u32::MAX);
+        }
+        if state.entries.len() >= self.keys {
+            return Err(full());
+        }
+        Ok(Standing::Yours(state.insert(asked, now)))
+    }
+
+    fn complete_now(
+        &self,
+        held: Held,
+        response: &StoredResponse,
+        keep: Duration,
+    ) -> Result<bool, StoreError> {
+        let now = clock::now();
+        let size = response.size();
+        let mut state = self.lock();
+        if state.holder(held).is_none() {
+            return Ok(false);
+        }
+        if state.bytes + size > self.bytes {
+            state.sweep(now, u32::MAX);
+        }
+        if state.bytes + size > self.bytes {
+            return Err(full());
+        }
+        let expires_at = now + keep;
+        let Some(entry) = state.holder(held) else {
+            return Ok(false);
+        };
+        let before = std::mem::replace(&mut entry.expires_at, expires_at);
+        entry.response = Some(response.clone());
+        state.expiry.remove(&(before, held.id));
+        state.expiry.insert((expires_at, held.id));
+        state.bytes += size;
+        Ok(true)
+    }
+}
+
+fn full() -> StoreError {
+    StoreError::Full {
+        backend: Backend::Memory,
+        cause: None,
+    }
+}
+
+impl State {
+    fn insert(&mut self, asked: Asked, now: Instant) -> Held {
+        self.tokens += 1;
+        let entry = Entry {
+            fingerprint: asked.fingerprint,
+            token: self.tokens,
+            locked_until: now + asked.lock,
+            expires_at: now + asked.keep,
+            response: None,
+        };
+        self.expiry.insert((entry.expires_at, asked.id));
+        self.entries.insert(asked.id, entry);
+        Held {
+            id: asked.id,
+            token: self.tokens,
+        }
+    }
+
+    /// The entry that the caller still holds.
+    fn holder(&mut self, held: Held) -> Option<&mut Entry> {
+        self.entries
+            .get_mut(&held.id)
+            .filter(|entry| entry.token == held.token && entry.response.is_none())
+    }
+
+    fn forget(&mut self, id: KeyId) {
+        if let Some(entry) = self.entries.remove(&id) {
+            self.expiry.remove(&(entry.expires_at, id));
+            self.bytes -= entry.response.map_or(0, |response| response.size());
+        }
+    }
+
+    fn sweep(&mut self, now: Instant, limit: u32) -> u64 {
+        let mut swept = 0;
+        while swept < u64::from(limit) {
+            match self.expiry.first() {
+                Some(&(at, id)) if at <= now => self.forget(id),
+                _ => break,
+            }
+            swept += 1;
+        }
+        swept
+    }
+}
+
+impl IdempotencyStore for MemoryStore {
+    fn backend(&self) -> Backend {
+        Backend::Memory
+    }
+
+    fn claim(&self, asked: Asked) -> StoreFuture<'_, Standing> {
+        Box::pin(ready(self.claim_now(asked)))
+    }
+
+    fn complete<'a>(
+        &'a self,
+        held: Held,
+        response: &'a StoredResponse,
+        keep: Duration,
+    ) -> StoreFuture<'a, bool> {
+        Box::pin(ready(self.complete_now(held, response, keep)))
+    }
+
+    fn release(&self, held: Held) -> StoreFuture<'_, ()> {
+        if let Some(entry) = self.lock().holder(held) {
+            entry.locked_until = clock::now();
+        }
+        Box::pin(ready(Ok(())))
+    }
+
+    fn sweep(&self, limit: u32) -> StoreFuture<'_, u64> {
+        let swept = self.lock().sweep(clock::now(), limit);
+        Box::pin(ready(Ok(swept)))
+    }
+}

@@ -1,0 +1,45 @@
+//! Forgets what is no longer kept.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use retryguard_core::Chance as _;
+
+use super::{IdempotencyStore, telemetry::SWEPT};
+use crate::clock;
+
+/// How many at once: a long delete would hold up claims.
+const BATCH: u32 = 1_000;
+
+/// Sweeps for as long as the layer lives. Without a runtime there is nobody to do it.
+pub(super) fn start(store: &Arc<dyn IdempotencyStore>, every: Duration) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(sweep(Arc::downgrade(store), every));
+    }
+}
+
+async fn sweep(store: Weak<dyn IdempotencyStore>, every: Duration) {
+    loop {
+        // Between half and all of it, so that the replicas of a service do not sweep together.
+        let half = every / 2;
+        let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX);
+        clock::sleep(half + Duration::from_nanos(clock::Random.below(nanos))).await;
+        let Some(store) = store.upgrade() else { return };
+        loop {
+            match store.sweep(BATCH).await {
+                Ok(swept) => {
+                    metrics::counter!(SWEPT, "backend" => store.backend().as_str()).increment(swept);
+                    if swept < u64::from(BATCH) {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(target: "retryguard", %error, "idempotency keys could not be swept; trying later");
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Idempotency keys.
+
+mod layer;

@@ -1,3 +1,9 @@
 //! The store's tests on real backends.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails where it unwraps; helpers of tests are not known to clippy as such"
+)]
 
+mod clock;
 mod idempotency;
+mod outbox;

@@ -71,6 +71,13 @@ fn test() -> anyhow::Result<()> {
             "warnings",
         ],
     )?;
+    // Libraries only: the command has the name of the library, and its page would overwrite the other.
+    shell::step_with(
+        "documentation",
+        "cargo",
+        &["doc", "--workspace", "--no-deps", "--lib", "--all-features"],
+        &[("RUSTDOCFLAGS", std::ffi::OsStr::new("-D warnings"))],
+    )?;
     let storm = storm::python()?;
     let parts = parts::install(begun)?;
     let mut variables = vec![(storm::VARIABLE, storm.as_os_str())];

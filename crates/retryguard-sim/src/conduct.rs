@@ -2,7 +2,7 @@
 //!
 //! Most foreign policies are settings of the very machines of the core: that is what makes them peers. Where
 //! one has a part that the core does not have (a send limiter, a budget of concurrent retries), it is a small
-//! machine of its own in [`extra`], asked by the driver beside the core's.
+//! machine of its own in `extra`, asked by the driver beside the core's.
 
 pub(crate) mod extra;
 mod named;

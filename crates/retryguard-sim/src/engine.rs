@@ -1,6 +1,6 @@
 //! The engine: one run of one policy in one world.
 //!
-//! Everything that happens is an [`Event`]; handling one may schedule others, and nothing recurses further
+//! Everything that happens is an event; handling one may schedule others, and nothing recurses further
 //! than the depth of the call graph: a request that is turned away answers through the queue, never on the
 //! stack.
 

@@ -1,6 +1,4 @@
-use std::path::PathBuf;
-
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::*;
 

@@ -64,7 +64,8 @@ pub enum Held {
     /// We: this is what stands there.
     Ours(Wish),
     /// Somebody changed what we had set. What they wrote stands until the guard has let retries back on; the
-    /// sentence says what was found.
+    /// sentence says what was found. `apply` is then called with `Wish::Original`: it leaves what they wrote and
+    /// forgets that there was a dispute.
     Theirs(String),
 }
 
@@ -92,6 +93,15 @@ pub trait Actuator: Send + Sync {
 
     /// What [`Actuator::apply`] would do, in a sentence, without doing it.
     fn describe(&self, change: &Change) -> String;
+
+    /// What the status shows of this data plane beyond its targets; null for nothing.
+    fn details(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    /// We do not lead any more. One that listens for its data plane stops answering it, so that the data plane
+    /// finds the new leader; it begins again with the next [`Actuator::find`].
+    fn stand_down(&self) {}
 }
 
 /// Why a change was not made.
@@ -135,6 +145,15 @@ pub enum ActuatorError {
 type Started = Result<Arc<dyn Actuator>, StartError>;
 
 /// Starts the actuator `envoy-rtds`.
+#[cfg(feature = "envoy")]
+pub(crate) async fn envoy_rtds(
+    settings: &settings::envoy::Rtds,
+    targets: Vec<(TargetName, settings::envoy::Target)>,
+) -> Started {
+    Ok(Arc::new(envoy::Rtds::start(settings, targets).await?))
+}
+
+#[cfg(not(feature = "envoy"))]
 pub(crate) async fn envoy_rtds(
     _settings: &settings::envoy::Rtds,
     _targets: Vec<(TargetName, settings::envoy::Target)>,
@@ -146,6 +165,15 @@ pub(crate) async fn envoy_rtds(
 }
 
 /// Starts the actuator `envoy-admin`.
+#[cfg(feature = "envoy")]
+pub(crate) async fn envoy_admin(
+    settings: &settings::envoy::Admin,
+    targets: Vec<(TargetName, settings::envoy::Target)>,
+) -> Started {
+    Ok(Arc::new(envoy::Admin::start(settings, targets)?))
+}
+
+#[cfg(not(feature = "envoy"))]
 pub(crate) async fn envoy_admin(
     _settings: &settings::envoy::Admin,
     _targets: Vec<(TargetName, settings::envoy::Target)>,
@@ -157,6 +185,22 @@ pub(crate) async fn envoy_admin(
 }
 
 /// Starts the actuator `istio`.
+#[cfg(feature = "kubernetes")]
+pub(crate) async fn istio(
+    settings: &settings::istio::Settings,
+    targets: Vec<(TargetName, settings::istio::Target)>,
+) -> Started {
+    let client = crate::kubernetes::client(None).await?;
+    let instance = crate::kubernetes::instance();
+    Ok(Arc::new(istio::Istio::new(
+        client,
+        settings.clone(),
+        &targets,
+        &instance,
+    )))
+}
+
+#[cfg(not(feature = "kubernetes"))]
 pub(crate) async fn istio(
     _settings: &settings::istio::Settings,
     _targets: Vec<(TargetName, settings::istio::Target)>,

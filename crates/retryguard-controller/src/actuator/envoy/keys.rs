@@ -22,27 +22,15 @@ const STEP: &str = ".step";
 /// Envoy with three requests under way would let none through, and the ramp would have tried nothing.
 const RAMP_MINIMUM: f64 = 1.0;
 
-/// The longest name of a cluster that is accepted; Envoy's own limit for names in statistics is far below.
-pub const LONGEST_CLUSTER: usize = 256;
-
-/// The retry budget that a cluster has by the user's own configuration, in Envoy's words.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Budget {
-    /// `budget_percent`.
-    pub percent: f64,
-    /// `min_retry_concurrency`.
-    pub minimum: u32,
-}
-
-/// The runtime keys that say `wish` of `cluster`; none for the user's own configuration.
+/// The runtime keys that say `wish` of `cluster`; none for the user's own configuration. `budget` is the retry
+/// budget that the cluster has of its own, and all where it has none.
 #[must_use]
-pub fn entries(cluster: &str, budget: Option<Budget>, wish: Wish) -> BTreeMap<String, f64> {
+pub(super) fn entries(cluster: &str, budget: Ratio, wish: Wish) -> BTreeMap<String, f64> {
     let (share, step) = match wish {
         Wish::Original => return BTreeMap::new(),
         Wish::Off => (Ratio::ZERO, 0),
         Wish::Part { step, share } => (share.min(Ratio::ONE), step),
     };
-    let whole = budget.map_or(100.0, |budget| budget.percent.clamp(0.0, 100.0));
     let minimum = if share == Ratio::ZERO { 0.0 } else { RAMP_MINIMUM };
     let mut entries = BTreeMap::from([
         (format!("{MARK}{cluster}{SHARE}"), share.as_f64()),
@@ -52,7 +40,7 @@ pub fn entries(cluster: &str, budget: Option<Budget>, wish: Wish) -> BTreeMap<St
         let breaker = format!("circuit_breakers.{cluster}.{priority}");
         entries.insert(
             format!("{breaker}.retry_budget.budget_percent"),
-            whole * share.as_f64(),
+            percent(budget, share),
         );
         entries.insert(format!("{breaker}.retry_budget.min_retry_concurrency"), minimum);
         if share == Ratio::ZERO {
@@ -64,14 +52,14 @@ pub fn entries(cluster: &str, budget: Option<Budget>, wish: Wish) -> BTreeMap<St
 
 /// Every key that [`entries`] can set for `cluster`.
 #[must_use]
-pub fn all(cluster: &str) -> Vec<String> {
-    entries(cluster, None, Wish::Off).into_keys().collect()
+pub(super) fn all(cluster: &str) -> Vec<String> {
+    entries(cluster, Ratio::ONE, Wish::Off).into_keys().collect()
 }
 
 /// The wish that these keys hold for `cluster`, as [`entries`] wrote it; `None` where there is no mark of ours or
 /// one that we do not write.
 #[must_use]
-pub fn wish(cluster: &str, values: &BTreeMap<String, f64>) -> Option<Wish> {
+pub(super) fn wish(cluster: &str, values: &BTreeMap<String, f64>) -> Option<Wish> {
     let share = Ratio::from_f64(*values.get(&format!("{MARK}{cluster}{SHARE}"))?)?;
     if share == Ratio::ZERO {
         return Some(Wish::Off);
@@ -81,13 +69,31 @@ pub fn wish(cluster: &str, values: &BTreeMap<String, f64>) -> Option<Wish> {
     (share < Ratio::ONE).then_some(Wish::Part { step, share })
 }
 
+/// The cluster that a key of our own is about.
+#[must_use]
+pub(super) fn marked(key: &str) -> Option<&str> {
+    let rest = key.strip_prefix(MARK)?;
+    rest.strip_suffix(SHARE).or_else(|| rest.strip_suffix(STEP))
+}
+
+/// Which of two wishes lets fewer retries through.
+#[must_use]
+pub(super) fn stricter(a: Wish, b: Wish) -> Wish {
+    let share = |wish| match wish {
+        Wish::Off => Ratio::ZERO,
+        Wish::Part { share, .. } => share,
+        Wish::Original => Ratio::ONE,
+    };
+    if share(b) < share(a) { b } else { a }
+}
+
 /// What Envoy cannot say of `wish`.
 #[must_use]
-pub fn losses(cluster: &str, budget: Option<Budget>, wish: Wish) -> Vec<Loss> {
+pub(super) fn losses(cluster: &str, budget: Ratio, wish: Wish) -> Vec<Loss> {
     let Wish::Part { share, .. } = wish else {
         return Vec::new();
     };
-    let percent = budget.map_or(100.0, |budget| budget.percent) * share.as_f64();
+    let percent = number(percent(budget, share));
     vec![
         Loss(format!(
             "{cluster}: Envoy limits how many retries wait or run at once, not the share of retries that are sent: \
@@ -99,9 +105,13 @@ pub fn losses(cluster: &str, budget: Option<Budget>, wish: Wish) -> Vec<Loss> {
     ]
 }
 
+fn percent(budget: Ratio, share: Ratio) -> f64 {
+    100.0 * budget.as_f64() * share.as_f64()
+}
+
 /// A number as Envoy's administration endpoint reads it: never with an exponent, which it would take for text.
 #[must_use]
-pub fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.9}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -116,7 +126,7 @@ mod tests {
 
     #[test]
     fn off_is_every_key_at_nought_for_both_priorities() {
-        let off = entries("reviews", None, Wish::Off);
+        let off = entries("reviews", Ratio::ONE, Wish::Off);
         assert_eq!(off.len(), 8);
         assert!(off.values().all(|value| *value == 0.0), "{off:?}");
         for key in [
@@ -130,22 +140,32 @@ mod tests {
 
     #[test]
     fn the_ramp_is_a_share_of_the_users_own_budget() {
-        let budget = Budget { percent: 20.0, minimum: 3 };
-        let ramp = entries("reviews", Some(budget), part(1, Ratio::percent(25)));
-        assert_eq!(ramp["circuit_breakers.reviews.default.retry_budget.budget_percent"], 5.0);
+        let budget = Ratio::percent(20);
+        let ramp = entries("reviews", budget, part(1, Ratio::percent(25)));
+        assert_eq!(
+            ramp["circuit_breakers.reviews.default.retry_budget.budget_percent"],
+            5.0
+        );
         // A budget makes Envoy ignore this one, and zero would read as off to a person who looks.
         assert!(!ramp.contains_key("circuit_breakers.reviews.default.max_retries"));
-        assert_eq!(losses("reviews", Some(budget), part(1, Ratio::percent(25))).len(), 2);
+        assert_eq!(losses("reviews", budget, part(1, Ratio::percent(25))).len(), 2);
     }
 
     #[test]
     fn what_was_written_is_read_back() {
-        for wanted in [Wish::Off, part(0, Ratio::from_parts(125_000_000)), part(9, Ratio::percent(50))] {
-            let written = entries("outbound|80||reviews", None, wanted);
+        for wanted in [
+            Wish::Off,
+            part(0, Ratio::from_parts(125_000_000)),
+            part(9, Ratio::percent(50)),
+        ] {
+            let written = entries("outbound|80||reviews", Ratio::ONE, wanted);
             assert_eq!(wish("outbound|80||reviews", &written), Some(wanted));
             assert_eq!(wish("reviews", &written), None);
         }
-        assert_eq!(wish("reviews", &entries("reviews", None, Wish::Original)), None);
+        assert_eq!(
+            wish("reviews", &entries("reviews", Ratio::ONE, Wish::Original)),
+            None
+        );
     }
 
     #[test]

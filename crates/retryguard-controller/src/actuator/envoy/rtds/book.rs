@@ -9,77 +9,78 @@ use std::sync::Arc;
 
 use super::version::{self, Wishes};
 use crate::actuator::Wish;
-use crate::actuator::envoy::keys::{self, Budget};
+use crate::actuator::envoy::keys;
+use retryguard_core::ratio::Ratio;
 
 /// The most streams at once; the next one is refused, which makes its Envoy come back later.
-pub const MOST_STREAMS: usize = 5_000;
+pub(super) const MOST_STREAMS: usize = 5_000;
 /// The most clusters that wishes are kept for.
-pub const MOST_CLUSTERS: usize = 10_000;
+pub(super) const MOST_CLUSTERS: usize = 10_000;
 /// Envoys that have gone are remembered for the status, the latest of them.
-pub const MOST_GONE: usize = 100;
+pub(super) const MOST_GONE: usize = 100;
 /// The longest text of a node that is kept: its name, its address, what it said when it refused.
-pub const LONGEST_TEXT: usize = 512;
+pub(super) const LONGEST_TEXT: usize = 512;
 
 /// The number of a stream, for as long as this server lives.
-pub type Stream = u64;
+pub(super) type Stream = u64;
 
 /// What a request of either dialect comes to.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Ask {
+pub(super) struct Ask {
     /// Who asks; only the first request of a stream must say it.
-    pub node: Option<Who>,
+    pub(super) node: Option<Who>,
     /// Whether our layer is asked for, where the request says anything about that.
-    pub wants: Option<bool>,
+    pub(super) wants: Option<bool>,
     /// Another layer that is asked for, which nobody here has.
-    pub foreign: Option<String>,
+    pub(super) foreign: Option<String>,
     /// The version that it holds (first request), or that it has just accepted.
-    pub version: String,
+    pub(super) version: String,
     /// Which answer this is about; empty on a first request.
-    pub nonce: String,
+    pub(super) nonce: String,
     /// Why it refuses that answer.
-    pub refusal: Option<String>,
+    pub(super) refusal: Option<String>,
 }
 
 /// How an Envoy calls itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Who {
+pub(super) struct Who {
     /// `node.id`.
-    pub id: String,
+    pub(super) id: String,
     /// `node.cluster`, the name of the service it stands before.
-    pub service: String,
+    pub(super) service: String,
 }
 
 /// A runtime layer as it is served.
 #[derive(Debug, Default, PartialEq)]
-pub struct Layer {
+pub(super) struct Layer {
     /// Its version, which says the same in words.
-    pub version: String,
+    pub(super) version: String,
     /// Its keys.
-    pub entries: BTreeMap<String, f64>,
+    pub(super) entries: BTreeMap<String, f64>,
 }
 
 /// What a stream is to be told now.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Saying {
+pub(super) struct Saying {
     /// The layer.
-    pub layer: Arc<Layer>,
+    pub(super) layer: Arc<Layer>,
     /// By which the answer will name it.
-    pub nonce: String,
+    pub(super) nonce: String,
 }
 
 /// One Envoy, as far as we know.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Node {
+pub(super) struct Node {
     /// How it calls itself.
-    pub who: Who,
+    pub(super) who: Who,
     /// Where it connects from.
-    pub address: String,
+    pub(super) address: String,
     /// The version that it accepted last.
-    pub accepted: Option<String>,
+    pub(super) accepted: Option<String>,
     /// The version that it refused since, and why.
-    pub refused: Option<(String, String)>,
+    pub(super) refused: Option<(String, String)>,
     /// A layer that it asks for and that nobody here has.
-    pub foreign: Option<String>,
+    pub(super) foreign: Option<String>,
     wants: bool,
     told: Option<Arc<Layer>>,
     nonce: u64,
@@ -88,7 +89,7 @@ pub struct Node {
 
 /// What the server may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub(super) enum Phase {
     /// We do not act: streams are refused, so that an Envoy looks for the controller that does.
     Idle,
     /// Streams are taken and told nothing; what they hold is learned.
@@ -99,9 +100,9 @@ pub enum Phase {
 
 /// The server's memory.
 #[derive(Debug)]
-pub struct Book {
+pub(super) struct Book {
     phase: Phase,
-    budgets: BTreeMap<String, Budget>,
+    budgets: BTreeMap<String, Ratio>,
     wishes: Wishes,
     layer: Arc<Layer>,
     nodes: BTreeMap<Stream, Node>,
@@ -112,7 +113,7 @@ pub struct Book {
 impl Book {
     /// An idle book. `budgets` are the retry budgets that clusters have of their own.
     #[must_use]
-    pub fn new(budgets: BTreeMap<String, Budget>) -> Self {
+    pub(super) fn new(budgets: BTreeMap<String, Ratio>) -> Self {
         let mut book = Self {
             phase: Phase::Idle,
             budgets,
@@ -128,30 +129,43 @@ impl Book {
 
     /// What the server may say at present.
     #[must_use]
-    pub fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         self.phase
     }
 
     /// Begins to learn, unless that has begun.
-    pub fn learn(&mut self) {
+    pub(super) fn learn(&mut self) {
         if self.phase == Phase::Idle {
             self.phase = Phase::Learning;
             self.wishes.clear();
         }
     }
 
-    /// Goes from learning to serving what was learned: for `known` clusters only, so that a cluster which nobody
-    /// asks about any more is as its user configured it again.
-    pub fn serve(&mut self, known: impl Fn(&str) -> bool) {
-        if self.phase == Phase::Learning {
-            self.phase = Phase::Serving;
-            self.wishes.retain(|cluster, _| known(cluster));
-            self.compose();
+    /// Goes from learning to serving what was learned, for the clusters of each of `targets` alike: the strictest
+    /// of what they hold. A cluster that no target has any more is as its user configured it again.
+    pub(super) fn serve<'a>(&mut self, targets: impl Iterator<Item = &'a [String]>) {
+        if self.phase != Phase::Learning {
+            return;
         }
+        self.phase = Phase::Serving;
+        let learned = std::mem::take(&mut self.wishes);
+        for clusters in targets {
+            let held = clusters
+                .iter()
+                .filter_map(|cluster| learned.get(cluster))
+                .copied()
+                .fold(Wish::Original, keys::stricter);
+            if held != Wish::Original {
+                let room = MOST_CLUSTERS - self.wishes.len();
+                self.wishes
+                    .extend(clusters.iter().take(room).map(|cluster| (cluster.clone(), held)));
+            }
+        }
+        self.compose();
     }
 
     /// Says nothing more: the streams that are open shall be closed.
-    pub fn rest(&mut self) {
+    pub(super) fn rest(&mut self) {
         self.phase = Phase::Idle;
         self.wishes.clear();
         self.compose();
@@ -159,7 +173,7 @@ impl Book {
 
     /// What is wanted of each cluster that is not as its user configured it.
     #[must_use]
-    pub fn wishes(&self) -> &Wishes {
+    pub(super) fn wishes(&self) -> &Wishes {
         &self.wishes
     }
 
@@ -167,7 +181,7 @@ impl Book {
     ///
     /// # Errors
     /// When there are [`MOST_CLUSTERS`] already.
-    pub fn want(&mut self, cluster: &str, wish: Wish) -> Result<(), TooMany> {
+    pub(super) fn want(&mut self, cluster: &str, wish: Wish) -> Result<(), TooMany> {
         if wish == Wish::Original {
             self.wishes.remove(cluster);
         } else if self.wishes.len() >= MOST_CLUSTERS && !self.wishes.contains_key(cluster) {
@@ -187,7 +201,13 @@ impl Book {
         let entries = self
             .wishes
             .iter()
-            .flat_map(|(cluster, wish)| keys::entries(cluster, self.budgets.get(cluster).copied(), *wish))
+            .flat_map(|(cluster, wish)| {
+                keys::entries(
+                    cluster,
+                    self.budgets.get(cluster).copied().unwrap_or(Ratio::ONE),
+                    *wish,
+                )
+            })
             .collect();
         self.layer = Arc::new(Layer { version, entries });
     }
@@ -196,7 +216,7 @@ impl Book {
     ///
     /// # Errors
     /// When we do not act, or there are [`MOST_STREAMS`] already.
-    pub fn joins(&mut self, address: &str) -> Result<Stream, NoEntry> {
+    pub(super) fn joins(&mut self, address: &str) -> Result<Stream, NoEntry> {
         if self.phase == Phase::Idle {
             return Err(NoEntry::NotActing);
         }
@@ -213,7 +233,7 @@ impl Book {
     }
 
     /// A stream has said something.
-    pub fn hears(&mut self, stream: Stream, ask: &Ask) {
+    pub(super) fn hears(&mut self, stream: Stream, ask: &Ask) {
         let Some(node) = self.nodes.get_mut(&stream) else {
             return;
         };
@@ -236,7 +256,7 @@ impl Book {
             if self.phase == Phase::Learning && node.wants {
                 for (cluster, wish) in version::read(&ask.version, MOST_CLUSTERS) {
                     let held = self.wishes.entry(cluster).or_insert(Wish::Original);
-                    *held = version::stricter(*held, wish);
+                    *held = keys::stricter(*held, wish);
                 }
             }
         } else if ask.nonce == node.nonce.to_string()
@@ -253,16 +273,23 @@ impl Book {
         }
     }
 
+    /// Whether a stream is to be told something.
+    #[must_use]
+    pub(super) fn owes(&self, stream: Stream) -> bool {
+        self.phase == Phase::Serving
+            && self.nodes.get(&stream).is_some_and(|node| {
+                let told = node.told.as_ref().map(|told| &told.version);
+                node.wants && told != Some(&self.layer.version)
+            })
+    }
+
     /// What a stream is to be told now, if anything; it counts as told.
-    pub fn says(&mut self, stream: Stream) -> Option<Saying> {
-        if self.phase != Phase::Serving {
+    pub(super) fn says(&mut self, stream: Stream) -> Option<Saying> {
+        if !self.owes(stream) {
             return None;
         }
         let layer = &self.layer;
         let node = self.nodes.get_mut(&stream)?;
-        if !node.wants || node.told.as_ref().is_some_and(|told| told.version == layer.version) {
-            return None;
-        }
         node.nonce += 1;
         node.told = Some(Arc::clone(layer));
         Some(Saying {
@@ -272,7 +299,7 @@ impl Book {
     }
 
     /// A stream is closed.
-    pub fn leaves(&mut self, stream: Stream) {
+    pub(super) fn leaves(&mut self, stream: Stream) {
         if let Some(node) = self.nodes.remove(&stream) {
             self.gone.retain(|other| other.who != node.who);
             self.gone.push_back(node);
@@ -284,7 +311,7 @@ impl Book {
 
     /// How far the present layer has come.
     #[must_use]
-    pub fn reach(&self) -> Reach {
+    pub(super) fn reach(&self) -> Reach {
         let mut reach = Reach::default();
         for node in self.nodes.values().filter(|node| node.wants) {
             reach.streams += 1;
@@ -301,7 +328,7 @@ impl Book {
     }
 
     /// Whoever has not answered by now is not waited for again until it does.
-    pub fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         for node in self.nodes.values_mut() {
             let version = Some(&self.layer.version);
             node.late |= node.wants
@@ -311,47 +338,46 @@ impl Book {
     }
 
     /// Envoys that are connected, and the latest of those that have gone.
-    #[must_use]
-    pub fn nodes(&self) -> (impl Iterator<Item = &Node>, impl Iterator<Item = &Node>) {
+    pub(super) fn nodes(&self) -> (impl Iterator<Item = &Node>, impl Iterator<Item = &Node>) {
         let connected = |gone: &&Node| !self.nodes.values().any(|node| node.who == gone.who);
         (self.nodes.values(), self.gone.iter().filter(connected))
     }
 
     /// The layer that is served.
     #[must_use]
-    pub fn layer(&self) -> &Arc<Layer> {
+    pub(super) fn layer(&self) -> &Arc<Layer> {
         &self.layer
     }
 }
 
 /// How many streams want our layer, and what they have said to the present one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reach {
+pub(super) struct Reach {
     /// How many want it.
-    pub streams: usize,
+    pub(super) streams: usize,
     /// How many have accepted it.
-    pub accepted: usize,
+    pub(super) accepted: usize,
     /// How many have refused it.
-    pub refused: usize,
+    pub(super) refused: usize,
     /// How many have not answered in time.
-    pub late: usize,
+    pub(super) late: usize,
 }
 
 impl Reach {
     /// Whether nobody is left to wait for.
     #[must_use]
-    pub fn complete(self) -> bool {
+    pub(super) fn complete(self) -> bool {
         self.accepted + self.refused + self.late >= self.streams
     }
 }
 
 /// There are [`MOST_CLUSTERS`] already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooMany;
+pub(super) struct TooMany;
 
 /// Why a stream is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoEntry {
+pub(super) enum NoEntry {
     /// Another controller acts, or none yet.
     NotActing,
     /// There are [`MOST_STREAMS`].

@@ -14,12 +14,12 @@ use envoy_types::pb::google::rpc::Status as Problem;
 use super::book::{Ask, Layer, Saying, Who};
 
 /// The type of resource that is served here.
-pub const TYPE: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime";
+pub(super) const TYPE: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime";
 /// How this server calls itself.
 const CONTROL_PLANE: &str = "retryguard";
 
 /// One pair of messages.
-pub trait Dialect: Send + 'static {
+pub(super) trait Dialect: Send + 'static {
     /// What an Envoy sends.
     type Request: Send + 'static;
     /// What it is sent.
@@ -34,11 +34,11 @@ pub trait Dialect: Send + 'static {
 
 /// State of the world: each request names everything that is wanted.
 #[derive(Debug)]
-pub struct World;
+pub(super) struct World;
 
 /// Delta: a request names what is wanted more, or less.
 #[derive(Debug)]
-pub struct Delta;
+pub(super) struct Delta;
 
 impl Dialect for World {
     type Request = DiscoveryRequest;
@@ -148,12 +148,8 @@ fn resource(layer: &Layer, name: &str) -> Any {
             (key.clone(), Value { kind })
         })
         .collect();
-    let runtime = Runtime {
+    envoy_types::util::pack_any(Runtime {
         name: name.to_owned(),
         layer: Some(Struct { fields }),
-    };
-    Any {
-        type_url: TYPE.to_owned(),
-        value: envoy_types::pb::Message::encode_to_vec(&runtime),
-    }
+    })
 }

@@ -11,16 +11,16 @@ use std::fmt::Write as _;
 use retryguard_core::ratio::Ratio;
 
 use crate::actuator::Wish;
-use crate::actuator::envoy::keys::LONGEST_CLUSTER;
+use crate::config::actuator::envoy::LONGEST_NAME;
 
 const PREFIX: &str = "retryguard/1";
 
 /// What is wanted of each cluster; one that is not named is as the user configured it.
-pub type Wishes = BTreeMap<String, Wish>;
+pub(super) type Wishes = BTreeMap<String, Wish>;
 
 /// The version of a layer that says these wishes.
 #[must_use]
-pub fn write(wishes: &Wishes) -> String {
+pub(super) fn write(wishes: &Wishes) -> String {
     let mut text = PREFIX.to_owned();
     for (cluster, wish) in wishes {
         match wish {
@@ -39,7 +39,7 @@ pub fn write(wishes: &Wishes) -> String {
 /// The wishes that a version says. Anything may be presented: what does not read as ours says nothing, and more
 /// than `most` clusters are not read.
 #[must_use]
-pub fn read(version: &str, most: usize) -> Wishes {
+pub(super) fn read(version: &str, most: usize) -> Wishes {
     let mut words = version.split(' ');
     if words.next() != Some(PREFIX) {
         return Wishes::new();
@@ -63,18 +63,7 @@ fn entry(word: &str) -> Option<(String, Wish)> {
         }
     };
     let cluster = plain(cluster)?;
-    (!cluster.is_empty() && cluster.len() <= LONGEST_CLUSTER).then_some((cluster, wish))
-}
-
-/// Which of two wishes for one cluster lets fewer retries through.
-#[must_use]
-pub fn stricter(a: Wish, b: Wish) -> Wish {
-    let share = |wish| match wish {
-        Wish::Off => Ratio::ZERO,
-        Wish::Part { share, .. } => share,
-        Wish::Original => Ratio::ONE,
-    };
-    if share(b) < share(a) { b } else { a }
+    (!cluster.is_empty() && cluster.len() <= LONGEST_NAME).then_some((cluster, wish))
 }
 
 fn escaped(cluster: &str) -> String {
@@ -137,12 +126,18 @@ mod tests {
 
     #[test]
     fn foreign_versions_say_nothing() {
-        for text in ["", "7", "retryguard/2 a=off", "retryguard/1", "retryguard/1 a=on b=1/0 =off %=off c=1/2000000000"] {
+        for text in [
+            "",
+            "7",
+            "retryguard/2 a=off",
+            "retryguard/1",
+            "retryguard/1 a=on b=1/0 =off %=off c=1/2000000000",
+        ] {
             assert_eq!(read(text, 10), Wishes::new(), "{text}");
         }
-        let long = format!("retryguard/1 {}=off", "x".repeat(LONGEST_CLUSTER + 1));
+        let long = format!("retryguard/1 {}=off", "x".repeat(LONGEST_NAME + 1));
         assert_eq!(read(&long, 10), Wishes::new());
-        let longest = format!("retryguard/1 {}=off", "x".repeat(LONGEST_CLUSTER));
+        let longest = format!("retryguard/1 {}=off", "x".repeat(LONGEST_NAME));
         assert_eq!(read(&longest, 10).len(), 1);
     }
 

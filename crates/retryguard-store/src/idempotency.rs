@@ -56,8 +56,12 @@ mod guarded;
 mod key;
 mod layer;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod problem;
 mod record;
+#[cfg(feature = "redis")]
+mod redis;
 mod service;
 mod settings;
 #[cfg(feature = "sqlite")]
@@ -74,7 +78,11 @@ pub use future::IdempotencyFuture;
 pub use key::{IDEMPOTENCY_KEY, MalformedKey};
 pub use layer::IdempotencyLayer;
 pub use memory::MemoryStore;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 pub use record::{Fingerprint, KeyId, StoredResponse};
+#[cfg(feature = "redis")]
+pub use redis::RedisStore;
 pub use service::{IDEMPOTENCY_REPLAYED, Idempotency};
 pub use settings::{OnStoreFailure, is_final};
 #[cfg(feature = "sqlite")]

@@ -1,3 +1,5 @@
 //! Idempotency keys.
 
+mod backends;
+mod conformance;
 mod layer;

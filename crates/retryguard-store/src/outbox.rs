@@ -48,6 +48,8 @@
 mod event;
 mod lane;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod publish;
 mod settings;
 #[cfg(feature = "sqlite")]
@@ -58,6 +60,8 @@ mod worker;
 
 pub use event::{Event, Message};
 pub use memory::MemoryOutbox;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresOutbox;
 pub use publish::{PublishError, Publisher};
 pub use settings::{AfterParking, Settings, SettingsError};
 #[cfg(feature = "sqlite")]

@@ -9,3 +9,8 @@ use std::time::Duration;
 pub(crate) async fn sleep(span: Duration) {
     tokio::time::sleep(span).await;
 }
+
+/// A number drawn from `0..bound`.
+pub(crate) fn below(bound: u64) -> u64 {
+    fastrand::u64(..bound)
+}

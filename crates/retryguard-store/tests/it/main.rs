@@ -7,3 +7,4 @@
 mod clock;
 mod idempotency;
 mod outbox;
+mod servers;

@@ -2,4 +2,8 @@
 
 mod backends;
 mod conformance;
+mod kill;
+mod outage;
+mod postgres;
+mod telemetry;
 mod worker;

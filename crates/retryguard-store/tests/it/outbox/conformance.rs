@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use retryguard_store::outbox::{Claimed, Event, MemoryOutbox, Message, OutboxStore, Settled, Trouble};
 
-use super::backends::{Place, Sqlite};
+use super::backends::{Place, Postgres, Sqlite};
 
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(1);
@@ -18,6 +18,13 @@ macro_rules! conformance {
         mod sqlite {
             use super::*;
             $(#[tokio::test] async fn $test() { super::$test(&Sqlite::start().await).await; })+
+        }
+        mod postgres {
+            use super::*;
+            $(#[tokio::test] async fn $test() {
+                let Some(place) = Postgres::database().await else { return };
+                super::$test(&place).await;
+            })+
         }
     };
 }

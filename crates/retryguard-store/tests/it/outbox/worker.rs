@@ -11,7 +11,7 @@ use retryguard_store::outbox::{
     AfterParking, Event, MemoryOutbox, Message, OutboxStore, PublishError, Settings, Worker,
 };
 
-use super::backends::{Place, Sqlite};
+use super::backends::{Place, Postgres, Sqlite};
 use crate::clock;
 
 /// Far longer than anything here takes.
@@ -108,6 +108,14 @@ async fn several_workers_keep_the_order_in_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn several_workers_keep_the_order_in_sqlite() {
     several_workers_keep_the_order(&Sqlite::start().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_workers_keep_the_order_in_postgres() {
+    let Some(place) = Postgres::database().await else {
+        return;
+    };
+    several_workers_keep_the_order(&place).await;
 }
 
 /// Fails twice for every event: each is retried until it succeeds, and its successors wait for it.

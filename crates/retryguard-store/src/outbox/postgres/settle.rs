@@ -1,0 +1,147 @@
+//! Telling how lanes went: two statements in one transaction, for any number of lanes.
+
+use sqlx::{Connection as _, PgConnection, Row as _};
+
+use super::{super::Settled, rows::micros};
+
+/// Locks the lanes that are still this worker's, marks what became of their events, and tries for the lock that
+/// writers of their keys hold. In the order of their names, so that two workers cannot deadlock. A claim that
+/// commits while the row lock is waited for has another token, and PostgreSQL looks again before it gives the row.
+macro_rules! mark {
+    ($published:literal) => {
+        concat!(
+            "WITH mine AS MATERIALIZED (
+                SELECT l.lane FROM retryguard_outbox_lanes l
+                JOIN unnest($1::text[], $2::bigint[]) AS s(lane, token) ON l.lane = s.lane AND l.token = s.token
+                ORDER BY l.lane FOR UPDATE OF l
+            ), published AS (",
+            $published,
+            "), failed AS (
+                UPDATE retryguard_outbox o
+                SET state = f.state, tries = f.tries, waited = f.waited, error = f.error,
+                    ended_at = CASE WHEN f.state = 2 THEN statement_timestamp() END
+                FROM unnest($4::bigint[], $5::smallint[], $6::int[], $7::bigint[], $8::text[])
+                    AS f(number, state, tries, waited, error)
+                WHERE o.number = f.number AND o.state = 0 AND o.lane IN (SELECT lane FROM mine)
+            )
+            SELECT lane, lane LIKE 'u%' OR pg_try_advisory_xact_lock(hashtextextended(lane, 7247)) FROM mine"
+        )
+    };
+}
+const MARK: &str = mark!(
+    "UPDATE retryguard_outbox SET state = 1, ended_at = statement_timestamp()
+    WHERE number = ANY($3) AND state = 0 AND lane IN (SELECT lane FROM mine)"
+);
+const MARK_AND_DELETE: &str = mark!(
+    "DELETE FROM retryguard_outbox
+    WHERE number = ANY($3) AND state = 0 AND lane IN (SELECT lane FROM mine)"
+);
+
+/// Drops the lanes of `$1` that are empty, and gives the others of `$2` back. A lane whose lock somebody else
+/// holds is being written to, by a transaction that this one cannot see yet: dropping it would lose that event,
+/// so it stays, and is looked at again soon. A statement of its own, so that it sees everything that was
+/// committed before the locks were taken.
+const GIVE_BACK: &str = "WITH gone AS (
+        DELETE FROM retryguard_outbox_lanes l WHERE l.lane = ANY($1) AND NOT EXISTS
+            (SELECT 1 FROM retryguard_outbox o WHERE o.lane = l.lane AND o.state = 0)
+        RETURNING l.lane
+    )
+    UPDATE retryguard_outbox_lanes l
+    SET token = 0, claims = 0, ready_at = CASE
+        WHEN s.wait < 0 THEN 'infinity'
+        WHEN s.wait > 0 THEN statement_timestamp() + s.wait * interval '1 microsecond'
+        WHEN EXISTS (SELECT 1 FROM retryguard_outbox o WHERE o.lane = l.lane AND o.state = 0)
+            THEN statement_timestamp()
+        ELSE statement_timestamp() + interval '20 milliseconds' END
+    FROM unnest($2::text[], $3::bigint[]) AS s(lane, wait)
+    WHERE l.lane = s.lane AND l.lane NOT IN (SELECT lane FROM gone)";
+
+const PENDING: i16 = 0;
+const PARKED: i16 = 2;
+const HELD: i64 = -1;
+
+#[derive(Default)]
+struct Columns<'a> {
+    lanes: Vec<&'a str>,
+    tokens: Vec<i64>,
+    published: Vec<i64>,
+    failed: Vec<i64>,
+    states: Vec<i16>,
+    tries: Vec<i32>,
+    waited: Vec<i64>,
+    errors: Vec<&'a str>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(settled: &'a [Settled]) -> Self {
+        let mut columns = Self::default();
+        for lane in settled {
+            columns.lanes.push(&lane.lane);
+            columns.tokens.push(lane.token);
+            columns.published.extend(&lane.published);
+            let parked = lane.parked.iter().map(|trouble| (trouble, PARKED, 0));
+            let again = lane
+                .retry
+                .iter()
+                .map(|(trouble, wait)| (trouble, PENDING, micros(*wait)));
+            for (trouble, state, waited) in parked.chain(again) {
+                columns.failed.push(trouble.number);
+                columns.states.push(state);
+                columns
+                    .tries
+                    .push(i32::try_from(trouble.tries).unwrap_or(i32::MAX));
+                columns.waited.push(waited);
+                columns.errors.push(&trouble.error);
+            }
+        }
+        columns
+    }
+}
+
+/// How many of the lanes are another's.
+pub(super) async fn settle(
+    connection: &mut PgConnection,
+    settled: &[Settled],
+    keep: bool,
+) -> sqlx::Result<usize> {
+    let columns = Columns::of(settled);
+    let mut transaction = connection.begin().await?;
+    let mine = sqlx::query(if keep { MARK } else { MARK_AND_DELETE })
+        .bind(&columns.lanes)
+        .bind(&columns.tokens)
+        .bind(&columns.published)
+        .bind(&columns.failed)
+        .bind(&columns.states)
+        .bind(&columns.tries)
+        .bind(&columns.waited)
+        .bind(&columns.errors)
+        .fetch_all(&mut *transaction)
+        .await?;
+    let (mut maybe_empty, mut lanes, mut waits) = (Vec::new(), Vec::new(), Vec::new());
+    for row in &mine {
+        let (lane, locked): (&str, bool) = (row.try_get(0)?, row.try_get(1)?);
+        let wait = settled.iter().find(|one| one.lane == lane).map_or(0, wait_of);
+        if locked && wait == 0 {
+            maybe_empty.push(lane);
+        }
+        lanes.push(lane);
+        waits.push(wait);
+    }
+    sqlx::query(GIVE_BACK)
+        .bind(&maybe_empty)
+        .bind(&lanes)
+        .bind(&waits)
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(settled.len() - mine.len())
+}
+
+fn wait_of(settled: &Settled) -> i64 {
+    match &settled.retry {
+        _ if settled.hold => HELD,
+        // Zero means that nothing failed.
+        Some((_, wait)) => micros(*wait).max(1),
+        None => 0,
+    }
+}

@@ -1,0 +1,35 @@
+//! Real servers that tests share while any of them runs: the last one to end stops its server.
+
+use std::sync::{
+    Arc, Mutex, PoisonError, Weak,
+    atomic::{AtomicU32, Ordering},
+};
+
+use retryguard_parts::Postgres;
+
+/// A database of its own, named by its address, on a server that is shared; `None` where there is no server.
+pub(crate) async fn postgres_database() -> Option<(Arc<Postgres>, String)> {
+    static SERVER: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+    static DATABASES: AtomicU32 = AtomicU32::new(0);
+    let server = {
+        let mut known = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.upgrade() {
+            Some(server) => server,
+            None => {
+                let server = Arc::new(Postgres::start()?);
+                *known = Arc::downgrade(&server);
+                server
+            }
+        }
+    };
+    let name = format!("d{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&server.url())
+        .await
+        .unwrap();
+    let create = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
+    sqlx::raw_sql(create).execute(&mut connection).await.unwrap();
+    let address = server.url();
+    let (host, _) = address.rsplit_once('/').unwrap();
+    let url = format!("{host}/{name}");
+    Some((server, url))
+}

@@ -1,5 +1,6 @@
 //! A continuous-time Markov chain in compressed rows.
 
+use crate::error::Error;
 use crate::reduce::Level;
 
 /// States are numbered from zero in the order in which they were found.
@@ -23,6 +24,32 @@ pub(crate) struct Chain {
     pub(crate) levels: Option<Levels>,
     /// The values of the variables, state after state, if they were wanted.
     pub(crate) valuations: Vec<i64>,
+    /// What is left for solving, `None` where nobody counts.
+    pub(crate) memory: Option<Memory>,
+}
+
+/// The bytes that a check may take, and those that the chain took of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) limit: u64,
+    pub(crate) used: u64,
+}
+
+impl Memory {
+    /// Bytes that may still be taken.
+    pub(crate) fn spare(memory: Option<Memory>) -> u64 {
+        memory.map_or(u64::MAX, |memory| memory.limit.saturating_sub(memory.used))
+    }
+
+    /// Said when a factor does not fit.
+    pub(crate) fn full(memory: Option<Memory>) -> Error {
+        Error::Limit {
+            what: "bytes of memory",
+            limit: memory.map_or(u64::MAX, |memory| memory.limit),
+            help: "the chain fits, the factors that solve it do not: raise it with --max-memory, or make counters and Erlang \
+                   shapes smaller",
+        }
+    }
 }
 
 /// A chain of equal levels: the transitions to a higher level stand apart from those within one.

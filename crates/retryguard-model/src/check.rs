@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::build::{Wanted, build};
 use crate::chain::Chain;
 use crate::clock::Stopwatch;
+use crate::drift::Bounded;
 use crate::elaborate::properties::{Formula, Operator, Query, resolve};
 use crate::elaborate::{Scope, Value, elaborate};
 use crate::error::Error;
@@ -191,9 +192,8 @@ fn cut_note(limit: f64, chain: &Chain) -> String {
 }
 
 /// Said with a reward whose upper bound is infinite.
-const NO_UPPER_BOUND: &str = "no upper bound: beyond the edge of a truncated space a reward may grow without end, so the value is at \
-     least the one given; lower --truncate, or raise --max-states and --max-memory, until nothing is truncated; or ask for the \
-     reward within a time, R=? [ C<=t ], of states that earn a constant";
+const NO_UPPER_BOUND: &str = "the value is at least the one given; lower --truncate, or raise --max-states and --max-memory, until \
+     nothing is truncated; or ask for the reward within a time, R=? [ C<=t ], of states that earn a constant";
 
 struct Session<'s> {
     program: &'s Program,
@@ -204,6 +204,7 @@ struct Session<'s> {
 struct Built {
     chain: Chain,
     wanted: Wanted,
+    reduction: Reduction,
     build_seconds: f64,
     notes: Vec<String>,
 }
@@ -230,6 +231,7 @@ impl Session<'_> {
         let built = Built {
             chain,
             wanted,
+            reduction,
             build_seconds: watch.seconds(),
             notes,
         };
@@ -252,6 +254,18 @@ impl Session<'_> {
                 reason: "a truncated space can answer P of F, U and G, R of F and C<=t only".to_owned(),
             });
         }
+        // An upper bound on a reward is sought from the values of the variables at the edge.
+        let kept = Wanted {
+            valuations: questions.iter().any(|(_, formula)| {
+                matches!(formula, Formula::Query(query) if matches!(query.operator, Operator::ReachReward(..)))
+            }),
+            ..wanted.clone()
+        };
+        if self.options.truncate.is_some() {
+            let chain = build(self.program, &kept, reduction, self.options)?;
+            let note = self.options.truncate.map(|limit| cut_note(limit, &chain));
+            return Ok((chain, note.into_iter().collect()));
+        }
         let first = build(self.program, wanted, reduction, self.options);
         let too_large = matches!(
             first,
@@ -260,17 +274,15 @@ impl Session<'_> {
                 ..
             })
         );
-        if !too_large || !can || self.options.truncate.is_some() {
-            let chain = first?;
-            let notes = self.options.truncate.map(|limit| cut_note(limit, &chain));
-            return Ok((chain, notes.into_iter().collect()));
+        if !too_large || !can {
+            return Ok((first?, Vec::new()));
         }
         for limit in TRUNCATIONS {
             let options = Options {
                 truncate: Some(*limit),
                 ..self.options.clone()
             };
-            if let Ok(chain) = build(self.program, wanted, reduction, &options) {
+            if let Ok(chain) = build(self.program, &kept, reduction, &options) {
                 let note = cut_note(*limit, &chain);
                 return Ok((chain, vec![note]));
             }
@@ -279,7 +291,7 @@ impl Session<'_> {
     }
 
     /// The value on a truncated chain, between two numbers.
-    fn between(&self, built: &Built, query: &Query) -> Result<Outcome, Error> {
+    fn between(&self, built: &Built, query: &Query, notes: &mut Vec<String>) -> Result<Outcome, Error> {
         let explored = Explored {
             program: self.program,
             chain: &built.chain,
@@ -297,8 +309,25 @@ impl Session<'_> {
                 (1.0 - most, 1.0 - least)
             }
             Operator::ReachReward(place, target) => {
-                let target = self.truths(built, target)?;
-                explored.reach_reward(&target, &earned(&built.chain, slot(&built.wanted, *place)))?
+                let reached = self.truths(built, target)?;
+                let earned = earned(&built.chain, slot(&built.wanted, *place));
+                let bounded = Bounded {
+                    program: self.program,
+                    reduction: &built.reduction,
+                    chain: &built.chain,
+                    reward: *place,
+                    target,
+                    reached: &reached,
+                    earned: &earned,
+                };
+                match (explored.least_reward(&reached, &earned)?, bounded.upper()?) {
+                    ((least, false), _) => (least, least),
+                    ((least, true), Ok(most)) => (least, most.max(least)),
+                    ((least, true), Err(reason)) => {
+                        notes.push(format!("no upper bound: {reason}; {NO_UPPER_BOUND}"));
+                        (least, f64::INFINITY)
+                    }
+                }
             }
             Operator::Cumulative(place, time) => {
                 let earned = earned(&built.chain, slot(&built.wanted, *place));
@@ -377,8 +406,9 @@ impl Session<'_> {
     ) -> Result<Answer, Error> {
         let watch = Stopwatch::start();
         let chain = &built.chain;
+        let mut notes = built.notes.clone();
         let outcome = match formula {
-            Formula::Query(query) if !chain.cut.is_empty() => self.between(built, query)?,
+            Formula::Query(query) if !chain.cut.is_empty() => self.between(built, query, &mut notes)?,
             Formula::Query(query) => {
                 let values = self.values(built, query)?;
                 if values.iter().any(|value| value.is_nan()) {
@@ -394,9 +424,10 @@ impl Session<'_> {
                 Outcome::Truth(chain.initial.iter().all(|s| truths[*s as usize]))
             }
         };
-        let mut notes = built.notes.clone();
-        if matches!(outcome, Outcome::Between(_, high) if high.is_infinite()) {
-            notes.push(NO_UPPER_BOUND.to_owned());
+        if matches!(outcome, Outcome::Between(_, high) if high.is_infinite())
+            && !notes.iter().any(|note| note.starts_with("no upper bound"))
+        {
+            notes.push(format!("no upper bound: {NO_UPPER_BOUND}"));
         }
         Ok(Answer {
             name: property.name.clone(),

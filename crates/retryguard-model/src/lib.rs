@@ -9,6 +9,7 @@ mod chain;
 mod check;
 mod clock;
 pub mod closed_forms;
+mod drift;
 mod elaborate;
 mod error;
 mod export;

@@ -7,8 +7,8 @@ use std::fmt;
 pub struct Options {
     /// States that may be built.
     pub max_states: u64,
-    /// Bytes that states and transitions may take, by our own count. Factors have a bound of their own, in entries a state: what
-    /// would fill more is solved by sweeps, which need no more than the transitions.
+    /// Bytes that states, transitions and the factors of the direct solvers may take, by our own count, which is made before anything
+    /// is allocated.
     pub max_memory: u64,
     /// Steps that a transient analysis may take: the fastest rate times the time, roughly.
     pub max_steps: u64,

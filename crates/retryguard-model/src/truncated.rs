@@ -63,14 +63,13 @@ impl Explored<'_> {
         Ok((least, most.max(least)))
     }
 
-    /// The least and the most that the reward before `target` can be. Beyond the edge a reward may grow without bound.
-    pub(crate) fn reach_reward(&self, target: &[bool], earned: &[f64]) -> Result<(f64, f64), Error> {
+    /// The least that the reward before `target` can be, and whether the edge can be reached before it.
+    pub(crate) fn least_reward(&self, target: &[bool], earned: &[f64]) -> Result<(f64, bool), Error> {
         let least = solve::reach_rewards(self.chain, &self.with_edge(target), earned)?;
         let edge = self.with_edge(&vec![false; target.len()]);
         let before: Vec<bool> = target.iter().map(|t| !t).collect();
         let reached = self.initial(&solve::until(self.chain, &before, &edge)?);
-        let least = self.initial(&least);
-        Ok((least, if reached > 0.0 { f64::INFINITY } else { least }))
+        Ok((self.initial(&least), reached > 0.0))
     }
 
     /// The least and the most that can be earned within `time`.

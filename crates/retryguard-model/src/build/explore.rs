@@ -10,7 +10,7 @@ use super::guard::Guard;
 use super::initial::initial_states;
 use super::pack::{Key, Packing};
 use super::successors::{Machine, state_error};
-use crate::chain::{Chain, Exit, Levels, index};
+use crate::chain::{Chain, Exit, Levels, Memory, index};
 use crate::error::Error;
 use crate::options::Options;
 use crate::program::Program;
@@ -279,13 +279,21 @@ impl<K: Key> Explorer<'_, K> {
         }
     }
 
-    fn check_memory(&self) -> Result<(), Error> {
+    /// Bytes that the space takes, by our own count.
+    fn memory(&self) -> u64 {
         let states = self.keys.len() as u64;
         let key = size_of::<K>() as u64;
         // A key in the list and one in the table with its number, at three quarters full; rows, rewards, flags.
         let per_state = key + (key + 5) * 4 / 3 + 8 + 17 * self.wanted.rewards.len() as u64 + 4;
-        let memory = states * per_state + self.chain.columns.len() as u64 * 12;
-        if memory > self.options.max_memory {
+        let per_state = match self.wanted.valuations {
+            true => per_state + 8 * self.program.variables.len() as u64,
+            false => per_state,
+        };
+        states * per_state + self.chain.columns.len() as u64 * 12
+    }
+
+    fn check_memory(&self) -> Result<(), Error> {
+        if self.memory() > self.options.max_memory {
             return Err(Error::Limit {
                 what: "bytes of memory",
                 limit: self.options.max_memory,
@@ -295,7 +303,11 @@ impl<K: Key> Explorer<'_, K> {
         Ok(())
     }
 
-    fn finish(self) -> Chain {
+    fn finish(mut self) -> Chain {
+        self.chain.memory = Some(Memory {
+            limit: self.options.max_memory,
+            used: self.memory(),
+        });
         self.chain
     }
 }

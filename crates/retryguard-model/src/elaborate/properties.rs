@@ -73,7 +73,7 @@ struct Resolver<'s, 'a> {
 impl Resolver<'_, '_> {
     fn formula(&self, expr: &ast::Expr) -> Result<Formula, Error> {
         let pair = |a: &ast::Expr, b: &ast::Expr| {
-            Ok::<_, Error>((Box::new(self.formula(a)?), Box::new(self.formula(b)?)))
+            Ok::<_, Error>((Box::new(self.inner(a)?), Box::new(self.inner(b)?)))
         };
         Ok(match &expr.kind {
             ExprKind::Label(label) => match label.as_str() {
@@ -88,7 +88,7 @@ impl Resolver<'_, '_> {
                 },
             },
             ExprKind::Query(query) => Formula::Query(Box::new(self.query(query)?)),
-            ExprKind::Not(a) if has_question(a) => Formula::Not(Box::new(self.formula(a)?)),
+            ExprKind::Not(a) if has_question(a) => Formula::Not(Box::new(self.inner(a)?)),
             ExprKind::Binary(operator, a, b) if has_question(expr) => {
                 let (a, b) = pair(a, b)?;
                 match operator {
@@ -137,7 +137,7 @@ impl Resolver<'_, '_> {
         Ok(Query { operator, bound })
     }
 
-    /// A formula inside a question: what it asks must have a yes or a no.
+    /// A part of a question or of a condition: what it asks must have a yes or a no.
     fn inner(&self, expr: &ast::Expr) -> Result<Formula, Error> {
         let formula = self.formula(expr)?;
         if let Formula::Query(query) = &formula
@@ -145,7 +145,7 @@ impl Resolver<'_, '_> {
         {
             return Err(Error::with_help(
                 expr.span,
-                "a question inside a question needs a bound",
+                "a question inside another, or joined with another, needs a bound",
                 "write P>=0.9 [ … ] rather than P=? [ … ]",
             ));
         }

@@ -5,9 +5,11 @@
 
 mod eval;
 mod integers;
+mod interval;
 mod simplify;
 
 pub(crate) use eval::Fault;
+pub(crate) use interval::{Interval, Maybe, Vague};
 
 /// A double that can be compared and hashed by its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

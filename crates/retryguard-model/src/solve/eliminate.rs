@@ -16,6 +16,28 @@ const MESH: usize = 400;
 /// The most states that are eliminated as a dense matrix.
 const DENSE: usize = 2_500;
 
+/// Bytes of an entry of a factor: a place and a value.
+const ENTRY: u64 = 12;
+/// Bytes of a transition while states are taken out: in a row, and in the list of its target's sources.
+const WORKING: u64 = 20;
+
+/// How much an elimination may make.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Entries beyond which sweeps are cheaper.
+    pub(super) entries: usize,
+    pub(super) bytes: u64,
+}
+
+/// What came of an elimination.
+pub(super) enum Made {
+    Factor(Factor),
+    /// Sweeps are cheaper.
+    TooDear,
+    /// It does not fit into memory.
+    TooLarge,
+}
+
 /// The record of an elimination: enough to solve for any right-hand side.
 pub(super) struct Factor {
     order: Vec<u32>,
@@ -53,9 +75,17 @@ impl Sparse {
 
 impl Factor {
     /// Eliminates every state of a component. `rows` are the rates within it without self-loops, `exit` the rates out of it.
-    /// `None` if more than `limit` entries would be made.
-    pub(super) fn new(rows: Vec<Vec<(u32, f64)>>, exit: Vec<f64>, limit: usize) -> Option<Factor> {
-        Elimination::new(rows, exit).run(limit)
+    pub(super) fn make(rows: Vec<Vec<(u32, f64)>>, exit: Vec<f64>, room: Room) -> Made {
+        let transitions: usize = rows.iter().map(Vec::len).sum();
+        if transitions as u64 * WORKING > room.bytes {
+            return Made::TooLarge;
+        }
+        Elimination::new(rows, exit).run(room)
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.entries() as u64 * ENTRY
     }
 
     pub(super) fn entries(&self) -> usize {
@@ -126,7 +156,7 @@ impl Elimination {
     }
 
     /// Takes out the state with the fewest paths through it, again and again.
-    fn run(mut self, limit: usize) -> Option<Factor> {
+    fn run(mut self, room: Room) -> Made {
         let count = self.rows.len();
         let mut factor = Factor {
             order: Vec::with_capacity(count),
@@ -152,12 +182,21 @@ impl Elimination {
             }
             let left = count - factor.order.len();
             if left <= DENSE && now * 9 >= left * left {
+                // The matrix, and the entries that it leaves behind.
+                if (left * left) as u64 * (8 + ENTRY) + factor.bytes() > room.bytes {
+                    return Made::TooLarge;
+                }
                 self.finish_dense(&gone, &mut factor);
-                return Some(factor);
+                return Made::Factor(factor);
             }
             // Dear states while many are left: a mesh rather than chains, and sweeps are cheaper.
-            if left > DENSE && now > MESH && limit != usize::MAX {
-                return None;
+            if left > DENSE && now > MESH && room.entries != usize::MAX {
+                return Made::TooDear;
+            }
+            // Taking it out makes one transition for each path through it, at the most.
+            let next = (self.rows[k].len() + self.sources[k].len()) as u64 * ENTRY + now as u64 * WORKING;
+            if factor.bytes() + next > room.bytes {
+                return Made::TooLarge;
             }
             gone[k] = true;
             self.take_out(k, &mut factor);
@@ -165,11 +204,11 @@ impl Elimination {
                 queue.push(Reverse((self.cost(*to as usize), *to)));
             }
             self.rows[k] = Vec::new();
-            if factor.entries() > limit {
-                return None;
+            if factor.entries() > room.entries {
+                return Made::TooDear;
             }
         }
-        Some(factor)
+        Made::Factor(factor)
     }
 
     /// Takes out all that is left, as one dense matrix: once rows are a third full, looking entries up costs more than zeros do.

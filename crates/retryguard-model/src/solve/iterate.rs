@@ -88,7 +88,7 @@ fn solve_one(chain: &Chain, states: &[u32], leaving: &[f64], x: &mut [f64]) -> R
 
 #[cfg(test)]
 mod tests {
-    use super::super::eliminate::Factor;
+    use super::super::eliminate::{Factor, Made, Room};
     use super::*;
     use crate::chain::index;
 
@@ -127,7 +127,14 @@ mod tests {
                 .collect();
             let leaving: Vec<f64> = (0..size).map(|s| chain.exit_rate(s) + exit[s]).collect();
             let mut direct = vec![1.0; size];
-            Factor::new(rows, exit, usize::MAX).unwrap().solve(&mut direct);
+            let room = Room {
+                entries: usize::MAX,
+                bytes: u64::MAX,
+            };
+            let Made::Factor(factor) = Factor::make(rows, exit, room) else {
+                panic!("nothing limits it");
+            };
+            factor.solve(&mut direct);
             let states: Vec<u32> = (0..size).map(index).collect();
             let mut swept = vec![1.0; size];
             solve(&chain, &states, &leaving, &mut swept).unwrap();

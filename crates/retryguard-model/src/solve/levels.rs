@@ -7,7 +7,7 @@
 
 use super::lane::Lane;
 use super::linear::System;
-use crate::chain::{Chain, Levels, index};
+use crate::chain::{Chain, Levels, Memory, index};
 use crate::error::Error;
 
 /// Columns of a transfer that are solved at once.
@@ -24,7 +24,7 @@ pub(crate) fn level_rewards(
     if !always_left(chain, levels) {
         return Ok(None);
     }
-    let mut tower = Tower::new(chain, levels, earned.len());
+    let mut tower = Tower::new(chain, levels, earned.len())?;
     earned
         .iter()
         .map(|earned| tower.value(earned))
@@ -52,6 +52,8 @@ struct Tower<'c> {
     x: Vec<f64>,
     /// How many rewards are asked for.
     rewards: usize,
+    /// Bytes that may still be taken.
+    spare: u64,
 }
 
 struct Block<'c> {
@@ -67,7 +69,8 @@ struct Block<'c> {
 }
 
 impl<'c> Tower<'c> {
-    fn new(chain: &'c Chain, levels: &'c Levels, rewards: usize) -> Tower<'c> {
+    fn new(chain: &'c Chain, levels: &'c Levels, rewards: usize) -> Result<Tower<'c>, Error> {
+        let mut spare = Memory::spare(chain.memory);
         let states = chain.states();
         let mut seat = vec![u32::MAX; states];
         let mut entered: Vec<Vec<u32>> = vec![Vec::new(); levels.plan.distinct()];
@@ -91,33 +94,35 @@ impl<'c> Tower<'c> {
                 let inside: Vec<bool> = (0..states)
                     .map(|s| levels.class[s] == class && !chain.stopped[s])
                     .collect();
-                let system = System::new(chain, &inside, |s| {
+                let out = |s| {
                     exits(levels, s)
                         .filter(|exit| exit.first)
                         .map(|exit| exit.rate)
                         .sum()
-                });
+                };
+                let system = System::new(chain, &inside, out, &mut spare)?;
                 let plan = &levels.plan;
                 let repeats = (1..plan.levels())
                     .filter(|h| plan.class_at(*h) == class && plan.class_at(*h - 1) == class)
                     .count();
-                Block {
+                Ok(Block {
                     states: (0..states).filter(|s| inside[*s]).map(index).collect(),
                     entered,
                     system,
                     transfer: None,
                     repeats,
-                }
+                })
             })
-            .collect();
-        Tower {
+            .collect::<Result<_, Error>>()?;
+        Ok(Tower {
             chain,
             levels,
             blocks,
             seat,
             x: vec![0.0; states],
             rewards,
-        }
+            spare,
+        })
     }
 
     fn value(&mut self, earned: &[f64]) -> Result<f64, Error> {
@@ -200,6 +205,11 @@ impl<'c> Tower<'c> {
         }
         let block = &self.blocks[class];
         let size = block.entered.len();
+        let bytes = (size * size) as u64 * 8 + self.chain.states() as u64 * size_of::<Columns>() as u64;
+        if bytes > self.spare {
+            return Err(Memory::full(self.chain.memory));
+        }
+        self.spare -= (size * size) as u64 * 8;
         let mut matrix = vec![0.0; size * size];
         let mut x = vec![Columns::ZERO; self.chain.states()];
         for first in (0..size).step_by(WIDTH) {

@@ -1,10 +1,10 @@
 //! Linear systems on chains: `rate(s) x(s) = b(s) + Σ q(s,t) x(t)` over the states that are asked for.
 
-use super::eliminate::Factor;
+use super::eliminate::{Factor, Made, Room};
 use super::iterate;
 use super::lane::Lane;
 use super::scc::components;
-use crate::chain::{Chain, index};
+use crate::chain::{Chain, Memory, index};
 use crate::error::Error;
 
 /// Components up to this size are always eliminated, whatever it costs.
@@ -29,8 +29,13 @@ enum Part {
 
 impl<'c> System<'c> {
     /// The system over the states where `inside` holds; transitions to others count as leaving, and `extra` adds rates of
-    /// leaving that the chain does not list.
-    pub(super) fn new(chain: &'c Chain, inside: &[bool], extra: impl Fn(usize) -> f64) -> System<'c> {
+    /// leaving that the chain does not list. Factors are paid from the bytes in `spare`.
+    pub(super) fn new(
+        chain: &'c Chain,
+        inside: &[bool],
+        extra: impl Fn(usize) -> f64,
+        spare: &mut u64,
+    ) -> Result<System<'c>, Error> {
         let found = components(chain.states(), |s| {
             let own = inside[s];
             chain
@@ -53,9 +58,9 @@ impl<'c> System<'c> {
                 ));
                 continue;
             }
-            parts.push(part(chain, component, &mut local, &extra));
+            parts.push(part(chain, component, &mut local, &extra, spare)?);
         }
-        System { chain, parts }
+        Ok(System { chain, parts })
     }
 
     /// Solves in place: `x` holds `b` where the system is, and known values elsewhere, which count through the transitions
@@ -92,21 +97,39 @@ impl<'c> System<'c> {
     }
 }
 
-fn part(chain: &Chain, component: &[u32], local: &mut [u32], extra: &impl Fn(usize) -> f64) -> Part {
+fn part(
+    chain: &Chain,
+    component: &[u32],
+    local: &mut [u32],
+    extra: &impl Fn(usize) -> f64,
+    spare: &mut u64,
+) -> Result<Part, Error> {
     let (rows, exit) = within(chain, component, local, extra);
     let leaving: Vec<f64> = rows
         .iter()
         .zip(&exit)
         .map(|(row, exit)| row.iter().map(|(_, rate)| rate).sum::<f64>() + exit)
         .collect();
-    let limit = if component.len() <= SMALL {
+    let entries = if component.len() <= SMALL {
         usize::MAX
     } else {
         component.len().saturating_mul(FILL_PER_STATE)
     };
-    match Factor::new(rows, exit, limit) {
-        Some(factor) => Part::Direct(component.to_vec(), factor, outside(chain, component, local)),
-        None => Part::Iterate(component.to_vec(), leaving),
+    let room = Room {
+        entries,
+        bytes: *spare,
+    };
+    match Factor::make(rows, exit, room) {
+        Made::Factor(factor) => {
+            *spare -= factor.bytes();
+            Ok(Part::Direct(
+                component.to_vec(),
+                factor,
+                outside(chain, component, local),
+            ))
+        }
+        Made::TooDear => Ok(Part::Iterate(component.to_vec(), leaving)),
+        Made::TooLarge => Err(Memory::full(chain.memory)),
     }
 }
 

@@ -17,6 +17,6 @@ mod steady;
 mod transient;
 
 pub(crate) use levels::level_rewards;
-pub(crate) use reach::{next, reach_rewards, until};
-pub(crate) use steady::{steady_probability, steady_reward};
+pub(crate) use reach::{next, reach_rewards, rewards_to, until};
+pub(crate) use steady::{relative_values, steady_probability, steady_reward};
 pub(crate) use transient::{bounded_until, cumulative, instant};

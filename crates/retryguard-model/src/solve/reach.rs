@@ -2,7 +2,7 @@
 
 use super::graph::{almost_surely, can_reach};
 use super::linear::System;
-use crate::chain::Chain;
+use crate::chain::{Chain, Memory};
 use crate::error::Error;
 
 /// The probability, from every state, of reaching `right` through states of `left`.
@@ -12,7 +12,7 @@ pub(crate) fn until(chain: &Chain, left: &[bool], right: &[bool]) -> Result<Vec<
     let mut x: Vec<f64> = sure.iter().map(|sure| if *sure { 1.0 } else { 0.0 }).collect();
     let open: Vec<bool> = (0..chain.states()).map(|s| can[s] && !sure[s]).collect();
     if open.iter().any(|open| *open) {
-        System::new(chain, &open, |_| 0.0).solve(&mut x)?;
+        System::new(chain, &open, |_| 0.0, &mut Memory::spare(chain.memory))?.solve(&mut x)?;
     }
     Ok(x)
 }
@@ -35,13 +35,27 @@ pub(crate) fn next(chain: &Chain, inner: &[bool]) -> Vec<f64> {
 /// The expected reward earned before `target`, infinite where the target may be missed. `earned` is what each state earns
 /// per unit of time.
 pub(crate) fn reach_rewards(chain: &Chain, target: &[bool], earned: &[f64]) -> Result<Vec<f64>, Error> {
+    rewards_to(chain, target, earned, |_| 0.0)
+}
+
+/// The same, where reaching a state of `target` pays what `worth` says.
+pub(crate) fn rewards_to(
+    chain: &Chain,
+    target: &[bool],
+    earned: &[f64],
+    worth: impl Fn(usize) -> f64,
+) -> Result<Vec<f64>, Error> {
     let sure = almost_surely(chain, target, |_| true);
     let open: Vec<bool> = (0..chain.states()).map(|s| sure[s] && !target[s]).collect();
     let mut x: Vec<f64> = (0..chain.states())
-        .map(|s| if open[s] { earned[s] } else { 0.0 })
+        .map(|s| match (open[s], target[s]) {
+            (true, _) => earned[s],
+            (_, true) => worth(s),
+            _ => 0.0,
+        })
         .collect();
     if open.iter().any(|open| *open) {
-        System::new(chain, &open, |_| 0.0).solve(&mut x)?;
+        System::new(chain, &open, |_| 0.0, &mut Memory::spare(chain.memory))?.solve(&mut x)?;
     }
     for s in 0..chain.states() {
         if !sure[s] {

@@ -1,10 +1,10 @@
 //! The long run: a chain settles in one of the components that nothing leaves, and there in its stationary distribution.
 
-use super::eliminate::Factor;
+use super::eliminate::{Factor, Made, Room};
 use super::iterate::Settling;
 use super::linear::{System, within};
 use super::scc::components;
-use crate::chain::{Chain, index};
+use crate::chain::{Chain, Memory, index};
 use crate::error::Error;
 
 /// Steps of the jump chain that are taken to find a likely state.
@@ -22,6 +22,39 @@ pub(crate) fn steady_probability(chain: &Chain, inner: &[bool]) -> Result<Vec<f6
 /// The long-run average of `earned`, from every state.
 pub(crate) fn steady_reward(chain: &Chain, earned: &[f64]) -> Result<Vec<f64>, Error> {
     long_run(chain, earned)
+}
+
+/// The long-run average of `earned`, and by how much more than the average each state earns before the chain is where it always comes
+/// back to. `None` where the chain may settle in more than one place.
+pub(crate) fn relative_values(chain: &Chain, earned: &[f64]) -> Result<Option<(f64, Vec<f64>)>, Error> {
+    let states = chain.states();
+    let found = components(states, |s| chain.row(s).map(|(to, _)| to));
+    let mut member = vec![usize::MAX; states];
+    for (number, component) in found.iter().enumerate() {
+        for s in component {
+            member[*s as usize] = number;
+        }
+    }
+    let mut closed = found.iter().enumerate().filter(|(number, component)| {
+        component
+            .iter()
+            .all(|s| chain.row(*s as usize).all(|(to, _)| member[to] == *number))
+    });
+    let (Some((_, home)), None) = (closed.next(), closed.next()) else {
+        return Ok(None);
+    };
+    let weights = stationary(chain, home)?;
+    let average: f64 = home
+        .iter()
+        .zip(&weights)
+        .map(|(s, weight)| weight * earned[*s as usize])
+        .sum();
+    let mut x: Vec<f64> = earned.iter().map(|earned| earned - average).collect();
+    let mut inside = vec![true; states];
+    x[home[0] as usize] = 0.0;
+    inside[home[0] as usize] = false;
+    System::new(chain, &inside, |_| 0.0, &mut Memory::spare(chain.memory))?.solve(&mut x)?;
+    Ok(Some((average, x)))
 }
 
 fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
@@ -53,7 +86,7 @@ fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
     }
     let open: Vec<bool> = closed.iter().map(|c| !c).collect();
     if open.iter().any(|open| *open) {
-        System::new(chain, &open, |_| 0.0).solve(&mut x)?;
+        System::new(chain, &open, |_| 0.0, &mut Memory::spare(chain.memory))?.solve(&mut x)?;
     }
     Ok(x)
 }
@@ -82,16 +115,20 @@ fn stationary(chain: &Chain, component: &[u32]) -> Result<Vec<f64>, Error> {
             inflow[local[to] as usize] += rate;
         }
     }
-    let times = match Factor::new(
+    let times = match Factor::make(
         rows.clone(),
         exit.clone(),
-        FILL.max(rest.len().saturating_mul(60)),
+        Room {
+            entries: FILL.max(rest.len().saturating_mul(60)),
+            bytes: Memory::spare(chain.memory),
+        },
     ) {
-        Some(factor) => {
+        Made::Factor(factor) => {
             factor.solve_transposed(&mut inflow);
             inflow
         }
-        None => sweep(&rows, &exit, &inflow)?,
+        Made::TooLarge => return Err(Memory::full(chain.memory)),
+        Made::TooDear => sweep(&rows, &exit, &inflow)?,
     };
     let total: f64 = 1.0 + times.iter().sum::<f64>();
     let mut weights: Vec<f64> = times.iter().map(|time| time / total).collect();

@@ -106,3 +106,37 @@ fn the_limit_stops_the_building() {
     let built = BUILT.load(Ordering::Relaxed);
     assert!((40_000..300_000).contains(&built), "{built} states in 8 MiB");
 }
+
+/// A grid fills when it is eliminated: its factors take more than it does. What needs no factor is answered where they do not fit.
+#[test]
+fn factors_count_too() {
+    let side = |name: &str| {
+        format!(
+            "module {name}m\n {name} : [0..39];\n [] {name}<39 -> 1 : ({name}'={name}+1);\n [] {name}>0 -> 2 : ({name}'={name}-1);\nendmodule\n"
+        )
+    };
+    let grid = format!(
+        "ctmc\n{}{}rewards \"x\" true : x+2*y; endrewards\n",
+        side("x"),
+        side("y")
+    );
+    let (chain, factors) = (
+        least_memory(&grid, "R=? [ I=0.1 ]"),
+        least_memory(&grid, "S=? [ x=0 ]"),
+    );
+    assert!(factors > 2 * chain, "{chain} {factors}");
+    let refused = ask(&grid, "S=? [ x=0 ]", &with_memory(factors - 1)).unwrap_err();
+    assert!(
+        matches!(refused, Error::Limit { what: "bytes of memory", limit, .. } if limit == factors - 1),
+        "{refused:?}"
+    );
+    let told = refused.to_string();
+    assert!(
+        told.contains("factors") && told.contains("raise it with --max-memory"),
+        "{told}"
+    );
+    // The same on the way of reaching a target.
+    let reward = "R=? [ F x=39 & y=39 ]";
+    let least = least_memory(&grid, reward);
+    assert!(least > 2 * chain, "{chain} {least}");
+}

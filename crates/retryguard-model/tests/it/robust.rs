@@ -31,6 +31,32 @@ fn survive(model: &str, properties: &str) {
     }
 }
 
+/// Found by the fuzzer: a question without a bound, joined with another, had no truth to be joined by.
+#[test]
+fn joined_questions_need_bounds() {
+    let model = "ctmc\nmodule m\n x : [0..1];\n [] x=0 -> (x'=1);\n [] x=1 -> (x'=0);\nendmodule\n";
+    for joined in [
+        "P=? [ F x=1 ] | P=? [ F x=0 ]",
+        "S=? [ x=0 ] <=> S=? [ x=1 ]",
+        "!P=? [ F x=1 ]",
+        "x=0 & S=? [ x=1 ]",
+        "S=? [ x=1 ] => x=0",
+    ] {
+        let refused = check(
+            &Model::parse(model).unwrap(),
+            &Properties::parse(joined).unwrap(),
+            &Constants::new(),
+            &Options::default(),
+        )
+        .unwrap_err();
+        assert!(
+            refused.to_string().contains("needs a bound"),
+            "{joined}: {refused}"
+        );
+        survive(model, joined);
+    }
+}
+
 /// Texts of the tests, to be bent.
 fn seeds() -> Vec<(String, String)> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chains");

@@ -5,12 +5,17 @@
 //! [`actuator::Actuator`] brings the two together. Nothing of it is on the path of a request.
 
 pub mod actuator;
+pub mod board;
+mod cap;
 pub mod clock;
 pub mod config;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
 pub mod lead;
+pub mod plan;
+pub mod run;
 pub mod secret;
 pub mod source;
 pub mod start;
 pub mod target;
+pub mod watch;

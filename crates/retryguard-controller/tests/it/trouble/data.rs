@@ -1,0 +1,309 @@
+//! No data, stale data, data that lies, and a source that is down.
+
+use std::time::Duration;
+
+use retryguard_controller::{actuator::Wish, source::Signals};
+use retryguard_core::guard::{Hysteresis, Mode, Sample, Settings, Signal};
+
+use crate::scripted::{DataPlane, Setup, conflict, down, reading, seconds, start, unreachable_plane};
+
+#[tokio::test(start_paused = true)]
+async fn an_overload_switches_off_and_its_end_brings_retries_back_by_the_ramp() {
+    let plane = DataPlane::new();
+    let running = start(
+        Setup::default(),
+        &plane,
+        Box::new(|second| Ok(vec![reading("payments", if second < 20 { 60 } else { 0 })])),
+    );
+    seconds(15).await;
+    assert_eq!(plane.held("payments"), Wish::Off);
+    let status = running.status().await;
+    assert_eq!(status["targets"][0]["state"], "off");
+    assert_eq!(status["targets"][0]["signal"], "rejections");
+    assert_eq!(status["targets"][0]["value"], 0.6);
+    seconds(45).await;
+    let wishes = plane.wishes();
+    assert_eq!(wishes[0], Wish::Off);
+    let ramp = wishes[1..4].iter().all(|wish| matches!(wish, Wish::Part { .. }));
+    assert!(ramp, "{wishes:?}");
+    assert_eq!(wishes[4..], [Wish::Original]);
+    let (_, off) = &plane.changes()[0];
+    assert!(off.why.contains("rejections 0.6000 above 0.2000"), "{}", off.why);
+}
+
+/// The source goes down while retries are off: the decision holds for a minute, and then the user's own
+/// configuration is back, because nobody can say that it is still needed.
+#[tokio::test(start_paused = true)]
+async fn without_data_the_decision_holds_for_the_stated_time_and_then_the_original_is_restored() {
+    let plane = DataPlane::new();
+    let running = start(
+        Setup::default(),
+        &plane,
+        Box::new(|second| {
+            if second < 10 {
+                Ok(vec![reading("payments", 60)])
+            } else {
+                Err(down())
+            }
+        }),
+    );
+    seconds(68).await;
+    assert_eq!(
+        plane.held("payments"),
+        Wish::Off,
+        "holds for 60 s after the last data"
+    );
+    let status = running.status().await;
+    assert_eq!(status["targets"][0]["holding"], true);
+    assert!(
+        status["sources"][0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("does not answer")
+    );
+    seconds(4).await;
+    assert_eq!(plane.wishes(), [Wish::Off, Wish::Original]);
+    let status = running.status().await;
+    assert_eq!(status["targets"][0]["state"], "on");
+    assert_eq!(status["targets"][0]["reason"], "no fresh data for 60 s");
+}
+
+/// The source answers, but no longer with this target, or with a signal that the target is not watched by.
+#[tokio::test(start_paused = true)]
+async fn a_series_that_is_gone_counts_as_no_data() {
+    for gone in [true, false] {
+        let plane = DataPlane::new();
+        let _running = start(
+            Setup::default(),
+            &plane,
+            Box::new(move |second| {
+                let mut last = reading("payments", 60);
+                if second >= 10 && gone {
+                    return Ok(Vec::new());
+                }
+                if second >= 10 {
+                    last.signals = Signals {
+                        delay: true,
+                        ..Signals::default()
+                    };
+                }
+                Ok(vec![last])
+            }),
+        );
+        seconds(68).await;
+        assert_eq!(plane.held("payments"), Wish::Off);
+        seconds(4).await;
+        assert_eq!(plane.wishes(), [Wish::Off, Wish::Original]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stale_data_and_data_that_cannot_be_true_decide_nothing() {
+    let lies: [fn(&mut retryguard_controller::source::Reading); 5] = [
+        |reading| reading.age = Duration::from_secs(31),
+        |reading| reading.sample.rejected = reading.sample.calls + 1,
+        |reading| reading.sample.calls = u64::MAX,
+        |reading| reading.sample.retries = u64::MAX,
+        |reading| reading.sample.delay = Some(Duration::from_secs(100_000)),
+    ];
+    for (number, lie) in lies.into_iter().enumerate() {
+        let plane = DataPlane::new();
+        let running = start(
+            Setup::default(),
+            &plane,
+            Box::new(move |_| {
+                let mut wrong = reading("payments", 90);
+                lie(&mut wrong);
+                Ok(vec![wrong])
+            }),
+        );
+        seconds(60).await;
+        assert_eq!(plane.wishes(), [], "lie {number}");
+        let refused = &running.status().await["sources"][0]["refused"];
+        let word = if number == 0 { "stale" } else { "nonsense" };
+        assert!(refused[word].as_u64().unwrap() > 50, "lie {number}: {refused}");
+    }
+}
+
+/// At the limit: data exactly as old as it may be is taken.
+#[tokio::test(start_paused = true)]
+async fn data_at_the_age_limit_is_taken() {
+    let plane = DataPlane::new();
+    let _running = start(
+        Setup::default(),
+        &plane,
+        Box::new(|_| {
+            let mut old = reading("payments", 90);
+            old.age = Duration::from_secs(30);
+            Ok(vec![old])
+        }),
+    );
+    seconds(10).await;
+    assert_eq!(plane.wishes(), [Wish::Off]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_few_samples_decide_nothing() {
+    let plane = DataPlane::new();
+    let _running = start(
+        Setup::default(),
+        &plane,
+        Box::new(|_| {
+            let mut few = reading("payments", 0);
+            // Five pooled samples of three calls stay under the minimum of twenty.
+            few.sample = Sample {
+                calls: 3,
+                rejected: 3,
+                ..Sample::default()
+            };
+            Ok(vec![few])
+        }),
+    );
+    seconds(120).await;
+    assert_eq!(plane.wishes(), []);
+}
+
+/// The signals in their order: the first that the source can measure decides, and another takes its place only
+/// after the first has been missing for as long as a decision holds.
+#[tokio::test(start_paused = true)]
+async fn the_first_available_signal_decides() {
+    let plane = DataPlane::new();
+    let retries = Settings {
+        signal: Signal::RetriesPerCall,
+        mode: Mode::Hysteresis(Hysteresis::default()),
+        ..Settings::default()
+    };
+    let setup = Setup {
+        guards: vec![Settings::default(), retries],
+        ..Setup::default()
+    };
+    let running = start(
+        setup,
+        &plane,
+        Box::new(|second| {
+            let mut reading = reading("payments", 0);
+            reading.sample.retries = 80;
+            if second >= 30 {
+                reading.signals.rejections = false;
+            }
+            Ok(vec![reading])
+        }),
+    );
+    seconds(85).await;
+    assert_eq!(plane.wishes(), [], "rejections are chosen, and there are none");
+    assert_eq!(running.status().await["targets"][0]["signal"], "rejections");
+    seconds(15).await;
+    assert_eq!(running.status().await["targets"][0]["signal"], "retries-per-call");
+    assert_eq!(plane.wishes()[0], Wish::Off);
+}
+
+/// The data plane refuses a change or does not answer: it is asked again, ever more slowly, and the change is
+/// made when it can be.
+#[tokio::test(start_paused = true)]
+async fn a_data_plane_that_is_down_is_asked_again() {
+    let plane = DataPlane::new();
+    plane.fail(Some(unreachable_plane));
+    let running = start(
+        Setup::default(),
+        &plane,
+        Box::new(|_| Ok(vec![reading("payments", 60)])),
+    );
+    seconds(30).await;
+    assert_eq!(plane.wishes(), []);
+    assert!(running.status().await["actuators"][0]["error"].is_string());
+    plane.fail(None);
+    seconds(65).await;
+    assert_eq!(plane.held("payments"), Wish::Off);
+}
+
+/// A change was made although its answer was lost, and then it was no longer wanted. It must not stay.
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_leaves_nothing_behind() {
+    let plane = DataPlane::new();
+    plane.lie(true);
+    let running = start(
+        Setup::default(),
+        &plane,
+        Box::new(|_| Ok(vec![reading("payments", 60)])),
+    );
+    seconds(5).await;
+    assert_eq!(plane.held("payments"), Wish::Off);
+    plane.lie(false);
+    assert_eq!(running.stop().await, retryguard_controller::run::Ended::Restored);
+    assert_eq!(plane.held("payments"), Wish::Original);
+}
+
+/// Somebody else changed what we had set: what they wrote stands, and we come back only for the next overload.
+#[tokio::test(start_paused = true)]
+async fn what_the_user_changed_is_left_to_the_user() {
+    let plane = DataPlane::new();
+    let _running = start(
+        Setup::default(),
+        &plane,
+        Box::new(|second| Ok(vec![reading("payments", if second % 100 < 50 { 60 } else { 0 })])),
+    );
+    seconds(10).await;
+    assert_eq!(plane.held("payments"), Wish::Off);
+    plane.set(
+        "payments",
+        Some(retryguard_controller::actuator::Held::Theirs(
+            "by hand".to_owned(),
+        )),
+    );
+    seconds(35).await;
+    assert_eq!(
+        plane.wishes(),
+        [Wish::Off],
+        "theirs is respected while retries shall be off"
+    );
+    seconds(50).await;
+    assert_eq!(
+        plane.wishes().last(),
+        Some(&Wish::Original),
+        "the dispute is forgotten"
+    );
+    seconds(20).await;
+    assert_eq!(
+        plane.held("payments"),
+        Wish::Off,
+        "the next overload is ours again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_respected_like_a_find() {
+    let plane = DataPlane::new();
+    let running = start(
+        Setup::default(),
+        &plane,
+        Box::new(|second| {
+            let rejected = if second < 3 { 0 } else { 60 };
+            Ok(vec![reading("payments", rejected)])
+        }),
+    );
+    seconds(2).await;
+    plane.fail(Some(conflict));
+    seconds(10).await;
+    plane.fail(None);
+    seconds(60).await;
+    assert_eq!(plane.wishes(), []);
+    assert_eq!(
+        running.status().await["targets"][0]["actuators"][0]["holds"],
+        "theirs"
+    );
+}
+
+/// A proxy restarts and forgets: it is told again.
+#[tokio::test(start_paused = true)]
+async fn a_data_plane_that_forgot_is_told_again() {
+    let plane = DataPlane::new();
+    let _running = start(
+        Setup::default(),
+        &plane,
+        Box::new(|_| Ok(vec![reading("payments", 60)])),
+    );
+    seconds(10).await;
+    plane.set("payments", None);
+    seconds(35).await;
+    assert_eq!(plane.wishes(), [Wish::Off, Wish::Off]);
+}

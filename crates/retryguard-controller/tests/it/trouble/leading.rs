@@ -1,0 +1,85 @@
+//! Two controllers, a partition, a term that ends.
+
+use std::time::Duration;
+
+use retryguard_controller::{actuator::Wish, lead::Standing, run::Ended};
+
+use crate::scripted::{DataPlane, Judge, Setup, reading, seconds, start};
+
+fn leading(term: u64) -> Standing {
+    Standing::Leading {
+        term,
+        lasts: Duration::from_secs(15),
+    }
+}
+
+fn following() -> Standing {
+    Standing::Following {
+        leader: Some("the other".to_owned()),
+    }
+}
+
+fn with(judge: &Judge) -> Setup {
+    Setup {
+        lead: Box::new(judge.clone()),
+        ..Setup::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_acts_and_the_next_one_goes_on() {
+    let plane = DataPlane::new();
+    let (one, two) = (Judge::new(leading(1)), Judge::new(following()));
+    let overload = |_| Ok(vec![reading("payments", 60)]);
+    let first = start(with(&one), &plane, Box::new(overload));
+    let second = start(with(&two), &plane, Box::new(overload));
+    seconds(10).await;
+    assert_eq!(plane.changes().len(), 1);
+    assert_eq!(plane.changes()[0].1.term, 1);
+    one.say(Ok(following()));
+    seconds(2).await;
+    two.say(Ok(leading(2)));
+    seconds(60).await;
+    assert_eq!(
+        plane.wishes(),
+        [Wish::Off],
+        "the second found it and had nothing to change"
+    );
+    assert_eq!(
+        first.stop().await,
+        Ended::Following,
+        "what is changed is the other's"
+    );
+    assert_eq!(plane.held("payments"), Wish::Off);
+    assert_eq!(second.stop().await, Ended::Restored);
+    assert_eq!(plane.changes().last().unwrap().1.term, 2);
+}
+
+/// Cut off from its judge a leader acts until its term could end, and not a moment longer: a change that might
+/// outlast the term is not begun.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_hears_nothing_stops_before_its_term_ends() {
+    let plane = DataPlane::new();
+    let judge = Judge::new(leading(1));
+    let began = retryguard_controller::clock::Clock::start();
+    let running = start(
+        with(&judge),
+        &plane,
+        // A change is wanted every few seconds.
+        Box::new(|second| Ok(vec![reading("payments", if second % 10 < 3 { 100 } else { 0 })])),
+    );
+    seconds(20).await;
+    let heard = began.now();
+    judge.say(Err("connection refused".to_owned()));
+    seconds(60).await;
+    let last = plane.changes().last().unwrap().0;
+    let (limit, heard) = (15 - 5, heard.as_nanos() / 1_000_000_000);
+    assert!(
+        last <= heard + limit,
+        "the last change was at {last}, the last word at {heard}"
+    );
+    assert_eq!(running.status().await["leads"], false);
+    judge.say(Ok(leading(2)));
+    seconds(30).await;
+    assert_eq!(plane.changes().last().unwrap().1.term, 2);
+}

@@ -1,0 +1,6 @@
+//! What goes wrong, under paused time: each trouble with its test.
+
+mod data;
+mod flapping;
+mod leading;
+mod restarting;

@@ -48,15 +48,20 @@ pub async fn sleep(span: Duration) {
 
 /// Seconds since the Unix epoch, for what people read.
 #[must_use]
+pub fn unix_seconds() -> u64 {
+    unix_time().as_secs()
+}
+
+/// The time since the Unix epoch, for what is written where others read it. Nothing may be decided by it.
+#[must_use]
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the adapter that reads the clock"
 )]
-pub fn unix_seconds() -> u64 {
+pub fn unix_time() -> Duration {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default()
-        .as_secs()
 }
 
 /// Draws from the thread's own generator, which the operating system seeds.

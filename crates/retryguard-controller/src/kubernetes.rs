@@ -14,39 +14,43 @@ use crate::start::StartError;
 
 pub(crate) use patience::patiently;
 
-/// How long one question to the API server may take.
-pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(5);
+/// How long one question to the API server may take: less than the loop gives to a whole change.
+pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(3);
 
 /// A client: from this file if one is named, else as every tool of the field finds its way (`KUBECONFIG`, the
 /// file in the home folder, or the account of the pod). Nobody is asked yet.
 ///
 /// # Errors
 /// When there is no such configuration, or it is not one.
-pub async fn client(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, StartError> {
+pub async fn client(kubeconfig: Option<&Path>) -> Result<Client, StartError> {
     // Whoever came first has chosen for the whole program.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let options = KubeConfigOptions {
-        context: context.map(str::to_owned),
-        ..KubeConfigOptions::default()
-    };
-    let config = match (kubeconfig, context) {
-        (Some(path), _) => {
+    let config = match kubeconfig {
+        Some(path) => {
             let refuse = |error: kube::config::KubeconfigError| StartError::File {
                 what: "kubernetes",
                 path: path.display().to_string(),
                 reason: error.to_string(),
             };
             let file = Kubeconfig::read_from(path).map_err(refuse)?;
-            Config::from_custom_kubeconfig(file, &options)
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await
-                .map_err(refuse)
+                .map_err(refuse)?
         }
-        (None, Some(_)) => Config::from_kubeconfig(&options)
-            .await
-            .map_err(|error| settings(&error)),
-        (None, None) => Config::infer().await.map_err(|error| settings(&error)),
-    }?;
+        None => Config::infer().await.map_err(|error| settings(&error))?,
+    };
     client_from(config)
+}
+
+/// This controller's name among its kind: the pod's, which Kubernetes makes the host's name.
+#[must_use]
+pub fn instance() -> String {
+    std::env::var("HOSTNAME")
+        .ok()
+        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "retryguard".to_owned())
 }
 
 fn client_from(mut config: Config) -> Result<Client, StartError> {
@@ -59,16 +63,12 @@ fn client_from(mut config: Config) -> Result<Client, StartError> {
 fn settings(error: &dyn std::error::Error) -> StartError {
     StartError::Settings {
         what: "kubernetes",
-        reason: format!(
-            "{error}; name a kubeconfig, or run in a pod whose service account token is mounted"
-        ),
+        reason: format!("{error}; name a kubeconfig, or run in a pod whose service account token is mounted"),
     }
 }
 
 /// Waits for one answer, and no longer than [`REQUEST_LIMIT`].
-pub(crate) async fn within<T>(
-    answer: impl Future<Output = kube::Result<T>>,
-) -> Result<T, Trouble> {
+pub(crate) async fn within<T>(answer: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
     match tokio::time::timeout(REQUEST_LIMIT, answer).await {
         Ok(answer) => answer.map_err(Trouble::from),
         Err(_) => Err(Trouble::Silent(format!(
@@ -108,7 +108,10 @@ impl From<kube::Error> for Trouble {
             409 | 422 => Self::Stale(said),
             404 => Self::Missing(said),
             429 | 500..=599 => {
-                let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                let after = status
+                    .details
+                    .as_ref()
+                    .map_or(0, |details| details.retry_after_seconds);
                 Self::Later(Duration::from_secs(u64::from(after)), said)
             }
             _ => Self::Refused(said),
@@ -121,7 +124,12 @@ impl Trouble {
     pub(crate) fn into_error(self, what: &str) -> ActuatorError {
         let (address, what) = (ADDRESS.to_owned(), what.to_owned());
         match self {
-            Self::Stale(reason) => ActuatorError::Conflict { what, reason },
+            // Not what the loop calls a conflict: nobody has decided against us, the object only changes faster
+            // than we can. It is tried again.
+            Self::Stale(reason) => ActuatorError::Busy {
+                address,
+                reason: format!("{what} keeps changing: {reason}"),
+            },
             Self::Later(_, reason) => ActuatorError::Busy { address, reason },
             Self::Silent(reason) => ActuatorError::Unreachable { address, reason },
             Self::Missing(reason) | Self::Refused(reason) => ActuatorError::Refused { what, reason },

@@ -36,7 +36,6 @@ use crate::kubernetes::event::Reporter;
 use crate::target::TargetName;
 
 /// The actuator `istio`.
-#[derive(Debug)]
 pub struct Istio {
     objects: Objects,
     settings: Settings,
@@ -134,7 +133,10 @@ impl Actuator for Istio {
 
     fn describe(&self, change: &Change) -> String {
         let Some(host) = self.hosts.get(&change.target) else {
-            return format!("would give back the retries of every route that was changed for {}", change.target);
+            return format!(
+                "would give back the retries of every route that was changed for {}",
+                change.target
+            );
         };
         let scope = if self.settings.namespaces.is_empty() {
             "of every namespace".to_owned()

@@ -13,7 +13,7 @@ use crate::clock::unix_seconds;
 const LONGEST_NOTE: usize = 1024;
 
 /// Who tells.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Reporter {
     client: Client,
     instance: String,

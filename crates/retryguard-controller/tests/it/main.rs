@@ -1,1 +1,4 @@
 //! The controller from the outside.
+
+#[cfg(feature = "kubernetes")]
+mod kubernetes;

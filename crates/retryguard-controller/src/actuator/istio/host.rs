@@ -100,8 +100,14 @@ mod tests {
 
     #[test]
     fn a_service_of_the_cluster_has_a_namespace() {
-        assert_eq!(host("reviews").service("cluster.local"), Some(("reviews", "prod")));
+        assert_eq!(
+            host("reviews").service("cluster.local"),
+            Some(("reviews", "prod"))
+        );
         assert_eq!(host("api.example.com").service("cluster.local"), None);
-        assert_eq!(host("*.prod.svc.cluster.local").service("cluster.local"), Some(("*", "prod")));
+        assert_eq!(
+            host("*.prod.svc.cluster.local").service("cluster.local"),
+            Some(("*", "prod"))
+        );
     }
 }

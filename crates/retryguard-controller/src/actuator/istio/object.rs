@@ -50,7 +50,11 @@ impl VirtualService {
     }
 
     pub(super) fn resource_version(&self) -> &str {
-        self.object.metadata.resource_version.as_deref().unwrap_or_default()
+        self.object
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default()
     }
 
     pub(super) fn annotations(&self) -> &BTreeMap<String, String> {
@@ -101,7 +105,7 @@ impl VirtualService {
 }
 
 /// The VirtualServices that may be changed.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Objects {
     client: Client,
     resource: ApiResource,
@@ -128,7 +132,10 @@ impl Objects {
         let apis = if self.namespaces.is_empty() {
             vec![Api::all_with(self.client.clone(), &self.resource)]
         } else {
-            self.namespaces.iter().map(|namespace| self.api(namespace)).collect()
+            self.namespaces
+                .iter()
+                .map(|namespace| self.api(namespace))
+                .collect()
         };
         let mut all = Vec::new();
         for api in apis {
@@ -146,7 +153,11 @@ impl Objects {
         Ok(all)
     }
 
-    async fn pages(&self, api: &Api<DynamicObject>, before: &[VirtualService]) -> Result<Vec<VirtualService>, Trouble> {
+    async fn pages(
+        &self,
+        api: &Api<DynamicObject>,
+        before: &[VirtualService],
+    ) -> Result<Vec<VirtualService>, Trouble> {
         let mut all = Vec::new();
         let mut page = ListParams::default().limit(PAGE);
         loop {
@@ -191,9 +202,12 @@ impl Objects {
             field_manager: Some(MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        within(self.api(object.namespace()).patch(object.name(), &parameters, &patch))
-            .await
-            .map(drop)
+        within(
+            self.api(object.namespace())
+                .patch(object.name(), &parameters, &patch),
+        )
+        .await
+        .map(drop)
     }
 
     /// Makes a new one from its whole text.

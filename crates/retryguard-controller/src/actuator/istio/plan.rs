@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::block::{self, Block};
-use super::record::{ANNOTATION, Record, Kept, KeptWish, locate};
 use super::host::Host;
+use super::record::{ANNOTATION, Kept, KeptWish, Record, locate};
 use super::route::{Route, routes};
 use crate::actuator::{Loss, Wish};
 
@@ -46,7 +46,9 @@ pub(super) struct Plan {
     /// The JSON patch; empty when everything is as wanted.
     pub(super) operations: Vec<Value>,
     /// What we hold afterwards.
-    pub(super) held: Option<Record>,
+    pub(super) record: Option<Record>,
+    /// Whether we made the whole object.
+    pub(super) created: bool,
     /// How many routes carry this target's wish out.
     pub(super) matched: usize,
     /// Routes that the user has changed under us, by title.
@@ -57,12 +59,18 @@ pub(super) struct Plan {
 /// # Errors
 /// When the object cannot be touched, in a sentence for the operator.
 pub(super) fn plan(view: &View<'_>, wanted: &Wanted<'_>) -> Result<Plan, String> {
-    let routes = routes(view.spec);
-    let written = Record::read(view.annotations)?;
-    let before = written.as_ref().or(view.remembered);
-    let created = before.is_some_and(|held| held.created);
-    let mut plan = Plan::default();
-    let mut held = found(before, &routes, &mut plan);
+    let standing = standing(view)?;
+    let mut plan = Plan {
+        created: standing.created,
+        yielded: standing.yielded,
+        ..Plan::default()
+    };
+    let mut held: Vec<Kept> = standing
+        .routes
+        .iter()
+        .filter_map(|(_, _, kept)| kept.clone())
+        .collect();
+    let routes: Vec<Route<'_>> = standing.routes.iter().map(|(_, route, _)| *route).collect();
     wish(&mut held, &routes, view.namespace, wanted, &mut plan);
 
     let mut operations = Vec::new();
@@ -81,15 +89,17 @@ pub(super) fn plan(view: &View<'_>, wanted: &Wanted<'_>) -> Result<Plan, String>
         true
     });
 
-    let kept = (!held.is_empty() || created).then(|| Record::new(created, held));
+    // In the order of the routes, so that the same is written the same whatever came first.
+    held.sort_by_key(|held| held.index);
+    let record = (!held.is_empty()).then(|| Record::new(plan.created, held));
     // Whoever removed the annotation together with our blocks wants to be left alone: that is remembered, and
     // not written into the object again.
-    let only_remembered = written.is_none()
-        && kept
+    let only_remembered = !standing.written
+        && record
             .as_ref()
-            .is_some_and(|kept| kept.routes.iter().all(|route| route.yielded));
+            .is_some_and(|record| record.routes.iter().all(|route| route.yielded));
     if !only_remembered {
-        write_annotation(&mut operations, view, kept.as_ref())?;
+        write_annotation(&mut operations, view, record.as_ref())?;
     }
     if !operations.is_empty() {
         // A stale version is a clean conflict. It comes first, so that nothing else is looked at before it.
@@ -99,44 +109,66 @@ pub(super) fn plan(view: &View<'_>, wanted: &Wanted<'_>) -> Result<Plan, String>
         );
     }
     plan.operations = operations;
-    plan.held = kept;
+    plan.record = record;
     Ok(plan)
 }
 
-/// What we held and where it stands now. Routes that are gone are let go; changed ones are yielded.
-fn found(before: Option<&Record>, routes: &[Route<'_>], plan: &mut Plan) -> Vec<Kept> {
-    let before = before.map_or(&[][..], |held| &held.routes);
-    let mut found = Vec::new();
-    for (held, place) in before.iter().zip(locate(before, routes)) {
-        let Some(index) = place else { continue };
-        let route = routes[index];
-        let mut held = Kept {
-            name: route.name().map(str::to_owned),
-            index,
-            print: route.print(),
-            ..held.clone()
-        };
-        if !held.yielded && held.ours.as_ref() != route.retries() {
-            held.yielded = true;
-            plan.yielded.push(route.title(index));
-        }
-        if held.yielded {
-            // Neither is of use any more.
-            (held.original, held.ours) = (None, None);
-        }
-        found.push(held);
+/// What of ours stands in an object now.
+#[derive(Debug)]
+pub(super) struct Standing<'a> {
+    /// Each route with its place, and what we hold of it.
+    pub(super) routes: Vec<(usize, Route<'a>, Option<Kept>)>,
+    /// Whether we made the whole object.
+    created: bool,
+    /// Whether the object itself says so, and not our memory alone.
+    written: bool,
+    /// Routes that turn out to have been changed by somebody else, by title.
+    yielded: Vec<String>,
+}
+
+/// # Errors
+/// When the object's annotation is not what we write.
+pub(super) fn standing<'a>(view: &View<'a>) -> Result<Standing<'a>, String> {
+    let written = Record::read(view.annotations)?;
+    let record = written.as_ref().or(view.remembered);
+    let before = record.map_or(&[][..], |record| &record.routes);
+    let routes = routes(view.spec);
+    let mut standing = Standing {
+        created: record.is_some_and(|record| record.created),
+        written: written.is_some(),
+        yielded: Vec::new(),
+        routes: Vec::new(),
+    };
+    let places = locate(before, &routes);
+    for (index, route) in routes.into_iter().enumerate() {
+        let kept = places.iter().position(|place| *place == Some(index));
+        let kept = kept.map(|number| refresh(&before[number], index, route, &mut standing.yielded));
+        standing.routes.push((index, route, kept));
     }
-    found
+    Ok(standing)
+}
+
+/// What we hold of a route, at its present place. One whose block is no longer ours is yielded.
+fn refresh(before: &Kept, index: usize, route: Route<'_>, yielded: &mut Vec<String>) -> Kept {
+    let mut kept = Kept {
+        name: route.name().map(str::to_owned),
+        index,
+        print: route.print(),
+        ..before.clone()
+    };
+    if !kept.yielded && kept.ours.as_ref() != route.retries() {
+        kept.yielded = true;
+        yielded.push(route.title(index));
+    }
+    if kept.yielded {
+        // Neither is of use any more.
+        (kept.original, kept.ours) = (None, None);
+    }
+    kept
 }
 
 /// Enters the target's wish into every route that sends to it, and takes it out of every other.
-fn wish(
-    held: &mut Vec<Kept>,
-    routes: &[Route<'_>],
-    namespace: &str,
-    wanted: &Wanted<'_>,
-    plan: &mut Plan,
-) {
+fn wish(held: &mut Vec<Kept>, routes: &[Route<'_>], namespace: &str, wanted: &Wanted<'_>, plan: &mut Plan) {
     for held in held.iter_mut() {
         held.wishes.remove(wanted.target);
     }

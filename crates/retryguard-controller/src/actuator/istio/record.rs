@@ -41,10 +41,18 @@ pub(super) struct Kept {
     pub(super) index: usize,
     pub(super) print: String,
     /// The user's own block. The key is missing where there was none, which is Istio's default.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
     pub(super) original: Block,
     /// What we wrote last. Where something else stands now, the user has changed it.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
     pub(super) ours: Block,
     /// The user has changed the block while we held it: it is left alone until all wishes are over.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -144,18 +152,6 @@ impl Record {
             ));
         }
         Ok(text)
-    }
-
-    /// The strictest wish of each target.
-    pub(super) fn wishes(&self) -> BTreeMap<&str, KeptWish> {
-        let mut all = BTreeMap::new();
-        for (target, wish) in self.routes.iter().flat_map(|route| &route.wishes) {
-            let strictest = all.entry(target.as_str()).or_insert(*wish);
-            if wish.lets() < strictest.lets() {
-                *strictest = *wish;
-            }
-        }
-        all
     }
 }
 

@@ -68,7 +68,8 @@ impl Default for Settings {
 impl Settings {
     pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let usual = Self::default();
-        let versions = [Version::V1, Version::V1Beta1, Version::V1Alpha3].map(|version| (version.as_str(), version));
+        let versions =
+            [Version::V1, Version::V1Beta1, Version::V1Alpha3].map(|version| (version.as_str(), version));
         let namespaces = block.texts("namespaces", "the names of namespaces", mistakes);
         let namespace = block.text("namespace", "the name of a namespace", mistakes);
         let domain = block.text("domain", "the cluster's domain", mistakes);
@@ -79,11 +80,14 @@ impl Settings {
                 .map(str::to_owned)
                 .collect(),
             namespace: namespace.map_or(usual.namespace, str::to_owned),
-            domain: domain.map_or(usual.domain, |domain| domain.trim_matches('.').to_ascii_lowercase()),
-            version: block.word("apiVersion", &versions, mistakes).unwrap_or(usual.version),
+            domain: domain.map_or(usual.domain, |domain| {
+                domain.trim_matches('.').to_ascii_lowercase()
+            }),
+            version: block
+                .word("apiVersion", &versions, mistakes)
+                .unwrap_or(usual.version),
             default_attempts: block
                 .count("defaultAttempts", 0..=100, mistakes)
-                .and_then(|count| u32::try_from(count).ok())
                 .unwrap_or(usual.default_attempts),
             create: block.flag("create", mistakes).unwrap_or(usual.create),
         };

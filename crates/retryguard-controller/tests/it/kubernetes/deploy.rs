@@ -1,0 +1,162 @@
+use std::path::Path;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use kube::api::{DynamicObject, ListParams, PostParams};
+use kube::{Api, Client};
+use retryguard_controller::actuator::Wish;
+use retryguard_controller::config::Config;
+use retryguard_controller::lead::kubernetes::Lease;
+use retryguard_controller::lead::{Lead as _, Standing};
+use serde_json::json;
+
+use super::cluster::{Cluster, apply, client, found, off, post, resource, to};
+
+fn folder() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes")
+}
+
+/// Every document of every file that the kustomization names, with where the server wants it.
+fn documents() -> Vec<(String, String)> {
+    let list = std::fs::read_to_string(folder().join("kustomization.yaml")).unwrap();
+    let files = list.lines().filter_map(|line| line.strip_prefix("  - "));
+    files
+        .flat_map(|file| {
+            let text = std::fs::read_to_string(folder().join(file)).unwrap();
+            text.split("\n---\n").map(str::to_owned).collect::<Vec<_>>()
+        })
+        .map(|document| (place(&document), document))
+        .collect()
+}
+
+fn place(document: &str) -> String {
+    let value = |key: &str| {
+        let line = document.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    let version = value("apiVersion:");
+    let root = if version.contains('/') {
+        format!("/apis/{version}")
+    } else {
+        format!("/api/{version}")
+    };
+    match value("kind:").as_str() {
+        "Namespace" => format!("{root}/namespaces"),
+        kind @ ("ClusterRole" | "ClusterRoleBinding") => format!("{root}/{}s", kind.to_lowercase()),
+        kind => {
+            let namespace = value("  namespace:");
+            assert_eq!(namespace, "retryguard", "{kind}");
+            format!("{root}/namespaces/{namespace}/{}s", kind.to_lowercase())
+        }
+    }
+}
+
+/// As the account that the manifests make, by a token that the server itself has signed.
+async fn as_account(cluster: &Cluster) -> Client {
+    for (path, document) in documents() {
+        post(&cluster.client, &path, &document).await;
+    }
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), "retryguard");
+    let request = TokenRequest {
+        spec: TokenRequestSpec {
+            audiences: vec!["https://kubernetes.default.svc".to_owned()],
+            ..TokenRequestSpec::default()
+        },
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request("retryguard-controller", &PostParams::default(), &request)
+        .await
+        .unwrap();
+    let token = answer.status.unwrap().token;
+    client(
+        &cluster
+            .server
+            .kubeconfig_for(&format!("account-{}", cluster.namespace), &token),
+    )
+    .await
+}
+
+fn is_forbidden<T>(result: kube::Result<T>) -> bool {
+    matches!(result, Err(kube::Error::Api(status)) if status.code == 403)
+}
+
+#[tokio::test]
+async fn the_account_of_the_manifests_can_do_everything_that_the_controller_does() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    let account = as_account(&cluster).await;
+    cluster
+        .create(
+            "a",
+            json!({"hosts": ["a"], "http": [{"route": to("a"), "retries": {"attempts": 4}}]}),
+        )
+        .await;
+    let before = cluster.text("a").await;
+    let istio = cluster.istio_as(account.clone(), &["a", "b"]);
+    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "b", Wish::Off).await;
+    assert_eq!(cluster.spec("a").await["http"][0]["retries"], off());
+    assert_eq!(cluster.names().await, ["a", "retryguard-b"]);
+    assert_eq!(found(&istio).await.len(), 2);
+    apply(&istio, "a", Wish::Original).await;
+    apply(&istio, "b", Wish::Original).await;
+    assert_eq!(cluster.text("a").await, before);
+    assert_eq!(cluster.names().await, ["a"]);
+    assert_eq!(cluster.events("a").await.len(), 2, "events were written");
+
+    let term = std::time::Duration::from_secs(15);
+    let mut lease = Lease::new(account, "retryguard", "retryguard-controller", "test", term);
+    for _ in 0..2 {
+        let standing = lease.ask().await.unwrap();
+        assert!(matches!(standing, Standing::Leading { .. }), "{standing:?}");
+    }
+    lease.resign().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_account_can_do_nothing_else() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    let account = as_account(&cluster).await;
+    cluster.create("a", json!({"hosts": ["a"]})).await;
+    let objects: Api<DynamicObject> = Api::namespaced_with(account.clone(), &cluster.namespace, &resource());
+    let object = objects.get("a").await.unwrap();
+    assert!(is_forbidden(
+        objects.replace("a", &PostParams::default(), &object).await
+    ));
+    assert!(is_forbidden(
+        objects
+            .delete_collection(&Default::default(), &ListParams::default())
+            .await
+    ));
+    let secrets: Api<Secret> = Api::namespaced(account.clone(), "retryguard");
+    assert!(is_forbidden(secrets.list(&ListParams::default()).await));
+    let maps: Api<ConfigMap> = Api::namespaced(account.clone(), "retryguard");
+    assert!(is_forbidden(maps.get("retryguard-controller").await));
+    let mut lease = Lease::new(
+        account,
+        "retryguard",
+        "another-lease",
+        "test",
+        std::time::Duration::from_secs(15),
+    );
+    let error = lease.ask().await.unwrap_err();
+    assert!(error.to_string().contains("forbidden"), "{error}");
+}
+
+#[tokio::test]
+async fn the_configuration_of_the_manifests_is_one() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    as_account(&cluster).await;
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "retryguard");
+    let map = maps.get("retryguard-controller").await.unwrap();
+    let text = &map.data.unwrap()["controller.yaml"];
+    let config = Config::parse(text, Path::new(".")).unwrap();
+    assert_eq!(config.targets.len(), 1);
+    assert!(config.actuators.istio.is_some());
+}

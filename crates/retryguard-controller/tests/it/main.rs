@@ -1,4 +1,6 @@
 //! The controller from the outside.
 
-#[cfg(feature = "kubernetes")]
-mod kubernetes;
+#[cfg(feature = "envoy")]
+mod envoy;
+mod scripted;
+mod trouble;

@@ -18,7 +18,7 @@ mod version;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use book::{Book, MOST_CLUSTERS, Phase, Reach};
 use desk::Desk;
@@ -38,7 +38,8 @@ pub struct Rtds {
     settings: settings::Rtds,
     clusters: Arc<Clusters>,
     desk: Arc<Desk>,
-    server: JoinHandle<()>,
+    /// Held for its end, which ends the server.
+    _server: oneshot::Sender<()>,
     /// The newest term that a change came from.
     term: Mutex<u64>,
 }
@@ -65,12 +66,12 @@ impl Rtds {
             })
             .collect();
         let desk = Arc::new(Desk::new(settings.layer.clone(), Book::new(budgets)));
-        let server = server::start(&settings.listen, &desk).await?;
+        let _server = server::start(&settings.listen, &desk).await?;
         Ok(Self {
             settings: settings.clone(),
             clusters,
             desk,
-            server,
+            _server,
             term: Mutex::new(0),
         })
     }
@@ -198,7 +199,6 @@ impl Actuator for Rtds {
 
 impl Drop for Rtds {
     fn drop(&mut self) {
-        self.server.abort();
         self.desk.change(Book::rest);
     }
 }
@@ -234,7 +234,7 @@ fn details(book: &Book) -> Value {
             "service": node.who.service,
             "address": node.address,
             "connected": connected,
-            "upToDate": node.accepted.as_ref() == Some(&book.layer().version),
+            "upToDate": node.holds(book.layer()),
             "version": node.accepted,
             "refused": node.refused.as_ref().map(|(version, message)| json!({
                 "version": version,

@@ -55,16 +55,14 @@ impl Endpoint {
     pub(super) async fn tell(&self, cluster: &str, budget: Ratio, wish: Wish) -> Result<(), ActuatorError> {
         let before = self.read().await?;
         match before.mark(cluster) {
-            // Nothing of ours is there: nothing to take away, and nothing of an operator's to overwrite.
-            Mark::None if wish == Wish::Original => return Ok(()),
-            Mark::None => {
+            Mark::None if wish != Wish::Original => {
                 let theirs = before.unmarked(cluster);
                 if !theirs.is_empty() {
                     return Err(self.conflict(cluster, format!("an operator has set {}", theirs.join(", "))));
                 }
             }
             Mark::Changed(what) if wish != Wish::Original => return Err(self.conflict(cluster, what)),
-            Mark::Changed(_) | Mark::Ours(_) => {}
+            Mark::None | Mark::Changed(_) | Mark::Ours(_) => {}
         }
         let changes = before.towards(cluster, budget, wish);
         if changes.is_empty() {

@@ -104,12 +104,13 @@ impl Layer {
     /// What to send so that `wish` is true: a number for each key, or nothing where it shall go. Empty where all is
     /// as it should be. What somebody else wrote over ours is left alone.
     pub(super) fn towards(&self, cluster: &str, budget: Ratio, wish: Wish) -> Vec<(String, Option<f64>)> {
+        let ours = keys::wish(cluster, &self.values);
+        if wish == Wish::Original && ours.is_none() {
+            return Vec::new();
+        }
         let entries = keys::entries(cluster, budget, wish);
         let keep = |key: &String, found: f64| {
-            wish == Wish::Original
-                && keys::marked(key).is_none()
-                && keys::wish(cluster, &self.values) == Some(Wish::Off)
-                && found != 0.0
+            wish == Wish::Original && keys::marked(key).is_none() && ours == Some(Wish::Off) && found != 0.0
         };
         keys::all(cluster)
             .into_iter()
@@ -189,7 +190,7 @@ mod tests {
         let found = layer(&[("circuit_breakers.a.default.max_retries", "7")]);
         assert_eq!(found.mark("a"), Mark::None);
         assert_eq!(found.unmarked("a"), ["circuit_breakers.a.default.max_retries=7"]);
-        assert_eq!(found.towards("a", Ratio::ONE, Wish::Original).len(), 1);
+        assert_eq!(found.towards("a", Ratio::ONE, Wish::Original), []);
     }
 
     #[test]

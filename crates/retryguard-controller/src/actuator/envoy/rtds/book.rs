@@ -84,7 +84,26 @@ pub(super) struct Node {
     wants: bool,
     told: Option<Arc<Layer>>,
     nonce: u64,
+    /// It has answered what it was told last.
+    answered: bool,
     late: bool,
+}
+
+impl Node {
+    /// Whether `layer` is what it was told last, and it has said something to that. A version can come back: what
+    /// was accepted of it before says nothing about now.
+    fn answered(&self, layer: &Layer) -> bool {
+        self.answered
+            && self
+                .told
+                .as_ref()
+                .is_some_and(|told| told.version == layer.version)
+    }
+
+    /// Whether it has accepted `layer`, and nothing since.
+    pub(super) fn holds(&self, layer: &Layer) -> bool {
+        self.answered(layer) && self.refused.is_none()
+    }
 }
 
 /// What the server may say.
@@ -263,6 +282,7 @@ impl Book {
             && let Some(told) = &node.told
         {
             node.late = false;
+            node.answered = true;
             match &ask.refusal {
                 None => {
                     node.accepted = Some(told.version.clone());
@@ -291,6 +311,7 @@ impl Book {
         let layer = &self.layer;
         let node = self.nodes.get_mut(&stream)?;
         node.nonce += 1;
+        node.answered = false;
         node.told = Some(Arc::clone(layer));
         Some(Saying {
             layer: Arc::clone(layer),
@@ -315,10 +336,9 @@ impl Book {
         let mut reach = Reach::default();
         for node in self.nodes.values().filter(|node| node.wants) {
             reach.streams += 1;
-            let version = Some(&self.layer.version);
-            if node.accepted.as_ref() == version {
+            if node.holds(&self.layer) {
                 reach.accepted += 1;
-            } else if node.refused.as_ref().map(|(version, _)| version) == version {
+            } else if node.answered(&self.layer) {
                 reach.refused += 1;
             } else if node.late {
                 reach.late += 1;
@@ -330,10 +350,7 @@ impl Book {
     /// Whoever has not answered by now is not waited for again until it does.
     pub(super) fn give_up(&mut self) {
         for node in self.nodes.values_mut() {
-            let version = Some(&self.layer.version);
-            node.late |= node.wants
-                && node.accepted.as_ref() != version
-                && node.refused.as_ref().map(|(version, _)| version) != version;
+            node.late |= node.wants && !node.answered(&self.layer);
         }
     }
 

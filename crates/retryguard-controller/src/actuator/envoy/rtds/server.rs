@@ -13,8 +13,7 @@ use envoy_types::pb::envoy::service::runtime::v3::runtime_discovery_service_serv
     RuntimeDiscoveryService, RuntimeDiscoveryServiceServer,
 };
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
 use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -39,8 +38,9 @@ const MOST_STREAMS_PER_CONNECTION: u32 = 8;
 /// A connection that does not answer a ping within this time is dead, and its place is free again.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// Listens and serves until the task is aborted.
-pub(super) async fn start(listen: &Listen, desk: &Arc<Desk>) -> Result<JoinHandle<()>, StartError> {
+/// Listens and serves until the other end of the channel is dropped. Then open connections are closed as their
+/// streams end: an Envoy that kept one would go on asking a server that is no more.
+pub(super) async fn start(listen: &Listen, desk: &Arc<Desk>) -> Result<oneshot::Sender<()>, StartError> {
     let check = Check(token(listen)?);
     let router = router(listen, desk, &check)?;
     let listener = TcpListener::bind(listen.address)
@@ -51,11 +51,17 @@ pub(super) async fn start(listen: &Listen, desk: &Arc<Desk>) -> Result<JoinHandl
             reason: error.to_string(),
         })?;
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Ok(tokio::spawn(async move {
-        if let Err(error) = router.serve_with_incoming(incoming).await {
+    let (stop, stopped) = oneshot::channel();
+    tokio::spawn(async move {
+        let stopped = async {
+            // Nothing is ever sent: the sender's end is the word.
+            let _ = stopped.await;
+        };
+        if let Err(error) = router.serve_with_incoming_shutdown(incoming, stopped).await {
             tracing::error!(%error, "the runtime discovery server has stopped");
         }
-    }))
+    });
+    Ok(stop)
 }
 
 fn router(listen: &Listen, desk: &Arc<Desk>, check: &Check) -> Result<Router, StartError> {

@@ -1,0 +1,9 @@
+//! Real Envoys under the two actuators.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod admin;
+mod deploy;
+mod fleet;
+mod hostile;
+mod rtds;
+mod world;

@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nix::unistd::{User, chown, getuid};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, User, chown, getuid};
 use tempfile::TempDir;
 
 use crate::{Process, free_port, need, wait};
@@ -73,14 +74,59 @@ impl Postgres {
         &mut self.process
     }
 
+    /// Holds the whole server still, its children included: connections stay open, nothing answers.
+    pub fn pause(&self) {
+        // The postmaster first, so that it starts no child that is then missed.
+        self.process.pause();
+        signal_all(&self.children(), Signal::SIGSTOP);
+    }
+
+    /// Lets it go on after [`Postgres::pause`].
+    pub fn resume(&self) {
+        signal_all(&self.children(), Signal::SIGCONT);
+        self.process.resume();
+    }
+
+    /// The processes whose parent is the postmaster. They are in sessions of their own, so no signal to a
+    /// group reaches them.
+    fn children(&self) -> Vec<Pid> {
+        let Ok(all) = std::fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        let postmaster = self.process.id();
+        all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter(|id| parent(*id) == Some(postmaster))
+            .map(Pid::from_raw)
+            .collect()
+    }
+
+    /// Stops it without waiting for its clients, who lose their connections.
+    pub fn stop(&mut self) {
+        self.process.interrupt(Duration::from_secs(20));
+    }
+
     /// Starts it anew on the same port and the same data after it was stopped or killed.
     ///
     /// # Panics
     /// When it does not come up.
     pub fn restart(&mut self) {
-        self.process.stop(Duration::from_secs(20));
+        self.stop();
         self.process = launch(&self.program, self.folder.path(), self.port);
         assert!(ready(&self.program, self.port), "postgres does not come up again");
+    }
+}
+
+/// Its parent's id, the fourth field; the second is a name in parentheses that may hold spaces.
+fn parent(id: i32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let (_, behind) = stat.rsplit_once(')')?;
+    behind.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn signal_all(ids: &[Pid], signal: Signal) {
+    for id in ids {
+        // Fails only when it has ended already.
+        let _ = kill(*id, signal);
     }
 }
 

@@ -53,7 +53,16 @@ impl Process {
 
     /// Asks it to end, and kills it when it has not after `limit`.
     pub fn stop(&mut self, limit: Duration) -> Option<ExitStatus> {
-        self.signal(Signal::SIGTERM);
+        self.end(Signal::SIGTERM, limit)
+    }
+
+    /// As [`Process::stop`], by the signal of a key press, which some servers take as more urgent.
+    pub fn interrupt(&mut self, limit: Duration) -> Option<ExitStatus> {
+        self.end(Signal::SIGINT, limit)
+    }
+
+    fn end(&mut self, signal: Signal, limit: Duration) -> Option<ExitStatus> {
+        self.signal(signal);
         let mut status = None;
         if !wait::until(limit, || {
             status = self.child.try_wait().ok().flatten();

@@ -51,6 +51,16 @@ impl Redis {
         &mut self.process
     }
 
+    /// Holds it still: connections stay open, nothing answers.
+    pub fn pause(&self) {
+        self.process.pause();
+    }
+
+    /// Lets it go on after [`Redis::pause`].
+    pub fn resume(&self) {
+        self.process.resume();
+    }
+
     /// Starts it anew on the same port after it was stopped or killed; it comes back empty.
     ///
     /// # Panics

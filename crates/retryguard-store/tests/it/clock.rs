@@ -14,3 +14,7 @@ pub(crate) async fn sleep(span: Duration) {
 pub(crate) fn below(bound: u64) -> u64 {
     fastrand::u64(..bound)
 }
+
+pub(crate) fn now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}

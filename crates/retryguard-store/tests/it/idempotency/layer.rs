@@ -343,7 +343,7 @@ async fn a_duplicate_waits_no_longer_than_its_deadline() {
     let shop = held(layer());
     let _first = tokio::spawn(shop.app.clone().oneshot(pay("\"a\"", "x")));
     shop.begun.notified().await;
-    let before = tokio::time::Instant::now();
+    let before = crate::clock::now();
     let mut hurried = pay("\"a\"", "x");
     hurried
         .headers_mut()
@@ -421,7 +421,7 @@ async fn the_layer_sweeps_by_itself() {
     let layer = IdempotencyLayer::new(store.clone()).keep(Duration::from_secs(10));
     let shop = Shop::simple(layer);
     shop.ask(pay("\"a\"", "x")).await;
-    tokio::time::sleep(Duration::from_secs(120)).await;
+    crate::clock::sleep(Duration::from_secs(120)).await;
     assert_eq!(store.sweep(10).await.unwrap(), 0, "nothing is left to sweep");
 }
 
@@ -472,7 +472,7 @@ impl IdempotencyStore for Silent {
 #[tokio::test(start_paused = true)]
 async fn a_silent_store_refuses_or_lets_pass_as_chosen_and_in_time() {
     let shop = Shop::simple(IdempotencyLayer::new(Silent).store_timeout(Duration::from_secs(1)));
-    let before = tokio::time::Instant::now();
+    let before = crate::clock::now();
     assert_eq!(shop.ask(pay("\"a\"", "x")).await.status, 503);
     assert_eq!(before.elapsed(), Duration::from_secs(1));
     assert_eq!(shop.done(), 0);
@@ -480,7 +480,7 @@ async fn a_silent_store_refuses_or_lets_pass_as_chosen_and_in_time() {
     let mut hurried = pay("\"a\"", "x");
     let headers = hurried.headers_mut();
     headers.insert("retryguard-deadline-ms", "200".parse().unwrap());
-    let before = tokio::time::Instant::now();
+    let before = crate::clock::now();
     assert_eq!(shop.ask(hurried).await.status, 504);
     assert_eq!(before.elapsed(), Duration::from_millis(200));
 

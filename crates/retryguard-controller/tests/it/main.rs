@@ -2,5 +2,7 @@
 
 #[cfg(feature = "envoy")]
 mod envoy;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 mod scripted;
 mod trouble;

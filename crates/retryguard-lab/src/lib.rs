@@ -1,1 +1,33 @@
 //! Five real services, faults, load and experiments: what retry policies really do.
+//!
+//! - [`System`]: gateway → orders → payments, inventory and notifications, over loopback HTTP on our own
+//!   library, in one process with embedded databases or one service a process.
+//! - [`faults::Faults`]: what is broken, switched by an admin interface or by an experiment.
+//! - [`load::Driver`]: open and closed load, measured from the moment at which a request was meant to be sent.
+//! - [`demo`]: a storm, first without protection and then with it, live in a terminal and on a page.
+//!
+//! Which patterns are on is said by a policy file and by nothing else.
+
+pub mod answer;
+pub mod chance;
+pub mod clock;
+mod configuration;
+pub mod counts;
+pub mod database;
+pub mod faults;
+pub mod load;
+mod name;
+mod openapi;
+mod recorder;
+pub mod scale;
+mod services;
+pub mod settings;
+pub mod station;
+pub mod system;
+pub mod trace;
+
+pub use configuration::Configuration;
+pub use name::Name;
+pub use scale::TimeScale;
+pub use settings::Settings;
+pub use system::System;

@@ -1,0 +1,250 @@
+//! One SQLite file for each service. One connection writes; SQLite has no more than one writer anyway, and so
+//! nobody meets a busy file.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Context as _;
+use sqlx::{
+    SqlitePool,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use super::{Item, OrderRow};
+use crate::{clock, name::Name};
+
+/// The database of one service.
+#[derive(Debug, Clone)]
+pub struct Sqlite {
+    pool: SqlitePool,
+}
+
+/// How soon one who waits for a locked row looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+const TABLES: &str = "
+CREATE TABLE IF NOT EXISTS orders (
+    number INTEGER PRIMARY KEY, reference TEXT NOT NULL, amount INTEGER NOT NULL,
+    status TEXT NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS orders_by_reference ON orders (reference);
+CREATE TABLE IF NOT EXISTS charges (
+    number INTEGER PRIMARY KEY, reference TEXT NOT NULL, amount INTEGER NOT NULL, at INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS stock (
+    sku INTEGER PRIMARY KEY, quantity INTEGER NOT NULL, holder INTEGER, held_until INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS reservations (
+    number INTEGER PRIMARY KEY, reference TEXT NOT NULL, sku INTEGER NOT NULL, quantity INTEGER NOT NULL,
+    at INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS notifications (
+    number INTEGER PRIMARY KEY, reference TEXT NOT NULL, at INTEGER NOT NULL);
+";
+
+impl Sqlite {
+    /// Opens the file of a service, and makes its tables.
+    ///
+    /// # Errors
+    /// Where the folder cannot be written.
+    pub async fn open(folder: &Path, name: Name) -> anyhow::Result<Self> {
+        let path = folder.join(format!("{name}.sqlite"));
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // A crash of the machine ends an experiment anyway; a killed process loses nothing by this.
+            .synchronous(SqliteSynchronous::Off)
+            .busy_timeout(Duration::from_secs(30));
+        let pool = SqlitePoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(Duration::from_secs(60))
+            .connect_with(options)
+            .await
+            .with_context(|| format!("cannot open the database {}", path.display()))?;
+        sqlx::raw_sql(TABLES).execute(&pool).await?;
+        Ok(Self { pool })
+    }
+
+    /// The connections, for what is written in one transaction with the rows of others.
+    #[must_use]
+    pub const fn pool(&self) -> &SqlitePool {
+        &self.pool
+    }
+
+    /// Closes the file.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    pub(crate) async fn insert_order(&self, reference: &str, amount: i64) -> sqlx::Result<i64> {
+        sqlx::query_scalar(
+            "INSERT INTO orders (reference, amount, status, at) VALUES (?, ?, 'pending', ?) RETURNING number",
+        )
+        .bind(reference)
+        .bind(amount)
+        .bind(clock::wall_millis())
+        .fetch_one(&self.pool)
+        .await
+    }
+
+    pub(crate) async fn set_status(&self, number: i64, status: &str) -> sqlx::Result<()> {
+        sqlx::query("UPDATE orders SET status = ? WHERE number = ?")
+            .bind(status)
+            .bind(number)
+            .execute(&self.pool)
+            .await
+            .map(|_| ())
+    }
+
+    /// The latest row of an order.
+    pub(crate) async fn order(&self, reference: &str) -> sqlx::Result<Option<OrderRow>> {
+        let row: Option<(String, String, i64)> = sqlx::query_as(
+            "SELECT reference, status, amount FROM orders WHERE reference = ? ORDER BY number DESC LIMIT 1",
+        )
+        .bind(reference)
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.map(|(order, status, amount)| OrderRow {
+            order,
+            status,
+            amount,
+        }))
+    }
+
+    pub(crate) async fn charge(&self, reference: &str, amount: i64) -> sqlx::Result<i64> {
+        sqlx::query_scalar("INSERT INTO charges (reference, amount, at) VALUES (?, ?, ?) RETURNING number")
+            .bind(reference)
+            .bind(amount)
+            .bind(clock::wall_millis())
+            .fetch_one(&self.pool)
+            .await
+    }
+
+    pub(crate) async fn notify(&self, reference: &str) -> sqlx::Result<()> {
+        sqlx::query("INSERT INTO notifications (reference, at) VALUES (?, ?)")
+            .bind(reference)
+            .bind(clock::wall_millis())
+            .execute(&self.pool)
+            .await
+            .map(|_| ())
+    }
+
+    /// Fills the shelves, unless they are filled.
+    pub(crate) async fn stock_up(&self, goods: u32, each: i64) -> sqlx::Result<()> {
+        sqlx::query(
+            "WITH RECURSIVE shelf (sku) AS (SELECT 0 UNION ALL SELECT sku + 1 FROM shelf WHERE sku + 1 < ?)
+             INSERT OR IGNORE INTO stock (sku, quantity) SELECT sku, ? FROM shelf",
+        )
+        .bind(goods)
+        .bind(each)
+        .execute(&self.pool)
+        .await
+        .map(|_| ())
+    }
+
+    /// Locks the rows of some goods for one holder and waits for each that another holds. SQLite locks whole
+    /// files, so the lock is written into the row itself, with an end for holders that died. The goods come in
+    /// order, so two who want the same never wait for each other.
+    pub(crate) async fn lock_rows(&self, items: &[Item], holder: i64, lease: Duration) -> sqlx::Result<bool> {
+        for item in items {
+            loop {
+                let until = clock::wall_millis() + i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 2);
+                let locked = sqlx::query(
+                    "UPDATE stock SET holder = ?1, held_until = ?2
+                     WHERE sku = ?3 AND (holder IS NULL OR holder = ?1 OR held_until < ?4)",
+                )
+                .bind(holder)
+                .bind(until)
+                .bind(item.sku)
+                .bind(clock::wall_millis())
+                .execute(&self.pool)
+                .await?
+                .rows_affected();
+                if locked > 0 {
+                    break;
+                }
+                if !self.is_on_sale(item.sku).await? {
+                    return Ok(false);
+                }
+                clock::sleep(LOOK_AGAIN).await;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the goods off the shelves and frees the rows; false where there are not enough of them.
+    pub(crate) async fn take(&self, reference: &str, items: &[Item], holder: i64) -> sqlx::Result<bool> {
+        let mut transaction = self.pool.begin().await?;
+        for item in items {
+            let taken = sqlx::query(
+                "UPDATE stock SET quantity = quantity - ?1, holder = NULL
+                 WHERE sku = ?2 AND holder = ?3 AND quantity >= ?1",
+            )
+            .bind(item.quantity)
+            .bind(item.sku)
+            .bind(holder)
+            .execute(&mut *transaction)
+            .await?
+            .rows_affected();
+            if taken == 0 {
+                transaction.rollback().await?;
+                self.free(holder).await?;
+                return Ok(false);
+            }
+            sqlx::query("INSERT INTO reservations (reference, sku, quantity, at) VALUES (?, ?, ?, ?)")
+                .bind(reference)
+                .bind(item.sku)
+                .bind(item.quantity)
+                .bind(clock::wall_millis())
+                .execute(&mut *transaction)
+                .await?;
+        }
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    /// Frees what a holder has locked.
+    pub(crate) async fn free(&self, holder: i64) -> sqlx::Result<()> {
+        sqlx::query("UPDATE stock SET holder = NULL WHERE holder = ?")
+            .bind(holder)
+            .execute(&self.pool)
+            .await
+            .map(|_| ())
+    }
+
+    async fn is_on_sale(&self, sku: u32) -> sqlx::Result<bool> {
+        let known: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM stock WHERE sku = ?")
+            .bind(sku)
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(known > 0)
+    }
+
+    /// All rows and the different orders among them.
+    pub(crate) async fn count(&self, table: Table) -> sqlx::Result<(u64, u64)> {
+        let text = match table {
+            Table::Orders => "SELECT COUNT(*), COUNT(DISTINCT reference) FROM orders",
+            Table::Charges => "SELECT COUNT(*), COUNT(DISTINCT reference) FROM charges",
+            // An order has a row for each kind of goods: the fewest rows of an order are one reservation.
+            Table::Reservations => {
+                "SELECT COALESCE(SUM(times), 0), COUNT(*) FROM
+                 (SELECT MAX(rows) AS times FROM
+                  (SELECT reference, sku, COUNT(*) AS rows FROM reservations GROUP BY reference, sku)
+                  GROUP BY reference)"
+            }
+            Table::Notifications => "SELECT COUNT(*), COUNT(DISTINCT reference) FROM notifications",
+            Table::Paid => "SELECT COUNT(*), COUNT(DISTINCT reference) FROM orders WHERE status = 'paid'",
+        };
+        let (all, distinct): (i64, i64) = sqlx::query_as(text).fetch_one(&self.pool).await?;
+        Ok((
+            u64::try_from(all).unwrap_or_default(),
+            u64::try_from(distinct).unwrap_or_default(),
+        ))
+    }
+}
+
+/// What can be counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Table {
+    Orders,
+    Paid,
+    Charges,
+    Reservations,
+    Notifications,
+}

@@ -1,0 +1,12 @@
+//! The load: who sends how many orders when, and what became of them.
+
+mod closed;
+mod driver;
+mod measurements;
+mod open;
+mod orders;
+mod plan;
+
+pub use driver::Driver;
+pub use measurements::{Live, Measurements, Slice, Verdict};
+pub use plan::{Plan, Shape, Window};

@@ -1,0 +1,144 @@
+//! Reserves goods: locks their rows, takes them off the shelves, frees the rows.
+
+use std::time::Duration;
+
+use axum::{
+    Json, Router,
+    extract::State,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use http::StatusCode;
+use serde_json::json;
+
+use crate::{
+    answer::{Body, Problem},
+    clock,
+    database::{Item, Sqlite},
+    services::orders::Order,
+    station::Station,
+    system::{Life, Site},
+};
+
+/// What is on every shelf at the start.
+const EACH: i64 = 1_000_000_000;
+
+/// How long a row stays locked whose holder has died, as described.
+const LEASE: Duration = Duration::from_secs(60);
+
+#[derive(Clone)]
+struct Inventory {
+    site: Site,
+    station: Station,
+}
+
+pub(super) async fn routes(site: &Site) -> anyhow::Result<Router> {
+    site.database.stock_up(site.settings.goods, EACH).await?;
+    let station = Station::new(site.settings.inventory);
+    site.counts.watch_station(site.name, station.clone());
+    let inventory = Inventory {
+        site: site.clone(),
+        station,
+    };
+    Ok(Router::new()
+        .route("/reservations", post(reserve))
+        .with_state(inventory))
+}
+
+async fn reserve(State(inventory): State<Inventory>, Body(order): Body<Order>) -> Result<Response, Problem> {
+    order.check()?;
+    let life = inventory.site.life.clone();
+    life.outlive(async move { inventory.work(order).await })
+        .await
+        .unwrap_or_else(|| {
+            Err(Problem::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "nobody waits for this reservation any more",
+            ))
+        })
+}
+
+impl Inventory {
+    async fn work(&self, order: Order) -> Result<Response, Problem> {
+        let Ok(_place) = self.station.enter().await else {
+            return Err(Problem::unavailable("every worker is busy and the queue is full"));
+        };
+        let items = merged(order.items);
+        let settings = &self.site.settings;
+        let rows = Rows {
+            holder: i64::try_from(self.site.dice.bits() >> 1).unwrap_or(1),
+            database: self.site.database.clone(),
+            life: self.site.life.clone(),
+            held: true,
+        };
+        let lease = settings.scale.span(LEASE);
+        if !rows.database.lock_rows(&items, rows.holder, lease).await? {
+            return Err(Problem::bad("one of the goods is not on sale"));
+        }
+        let time = self
+            .site
+            .dice
+            .around(settings.reservation_time.usual, settings.reservation_time.spread);
+        clock::sleep(settings.scale.span(time) + self.site.faults.lock_delay()).await;
+        if !rows.take(&order.order, &items).await? {
+            return Err(Problem::new(StatusCode::CONFLICT, "there is not enough of it"));
+        }
+        Ok((StatusCode::CREATED, Json(json!({"order": order.order}))).into_response())
+    }
+}
+
+/// Rows that are locked. One who is stopped before he took the goods frees them.
+struct Rows {
+    holder: i64,
+    database: Sqlite,
+    life: Life,
+    held: bool,
+}
+
+impl Rows {
+    async fn take(mut self, reference: &str, items: &[Item]) -> sqlx::Result<bool> {
+        let taken = self.database.take(reference, items, self.holder).await?;
+        self.held = false;
+        Ok(taken)
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        if self.held {
+            let (database, holder) = (self.database.clone(), self.holder);
+            // A database that is closed needs nothing freed; a lease ends by itself.
+            self.life.spawn(async move {
+                let _ = database.free(holder).await;
+            });
+        }
+    }
+}
+
+/// Every kind once and in order: two orders that want the same goods never wait for each other's.
+fn merged(mut items: Vec<Item>) -> Vec<Item> {
+    items.sort_by_key(|item| item.sku);
+    items.dedup_by(|next, kept| {
+        let same = next.sku == kept.sku;
+        if same {
+            kept.quantity += next.quantity;
+        }
+        same
+    });
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goods_named_twice_are_locked_once() {
+        let items = [(7, 1), (3, 2), (7, 4)].map(|(sku, quantity)| Item { sku, quantity });
+        let merged = merged(items.to_vec());
+        assert_eq!(
+            merged,
+            [(3, 2), (7, 5)].map(|(sku, quantity)| Item { sku, quantity })
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! Charges: a bounded number at once, each a row in the database.
+
+use axum::{
+    Json, Router,
+    extract::State,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use http::StatusCode;
+use retryguard::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::check_reference;
+use crate::{
+    answer::{Body, Problem},
+    clock,
+    station::Station,
+    system::site::Site,
+};
+
+/// The largest charge, in cents.
+const LARGEST: i64 = 1_000_000_000;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Charge {
+    order: String,
+    amount: i64,
+}
+
+#[derive(Clone)]
+struct Payments {
+    site: Site,
+    station: Station,
+}
+
+pub(super) async fn routes(site: &Site) -> anyhow::Result<Router> {
+    let station = Station::new(site.settings.payments);
+    site.counts.watch_station(site.name, station.clone());
+    let payments = Payments {
+        site: site.clone(),
+        station,
+    };
+    Ok(Router::new().route("/charges", post(charge)).with_state(payments))
+}
+
+async fn charge(State(payments): State<Payments>, Body(charge): Body<Charge>) -> Result<Response, Problem> {
+    check_reference(&charge.order)?;
+    if !(1..=LARGEST).contains(&charge.amount) {
+        return Err(Problem::bad(format!(
+            "`amount` lies between 1 and {LARGEST} cents"
+        )));
+    }
+    if payments.site.faults.payment_errs() {
+        return Err(Problem::unavailable("the payment provider is unavailable"));
+    }
+    let life = payments.site.life.clone();
+    life.outlive(async move { payments.work(&charge).await })
+        .await
+        .unwrap_or_else(|| {
+            Err(Problem::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "nobody waits for this charge any more",
+            ))
+        })
+}
+
+impl Payments {
+    async fn work(&self, charge: &Charge) -> Result<Response, Problem> {
+        let Ok(_place) = self.station.enter().await else {
+            return Err(Problem::unavailable("every worker is busy and the queue is full"));
+        };
+        // What the caller's deadline says is all that a server can know; without one it works for nobody.
+        if Context::current()
+            .and_then(|context| context.deadline())
+            .is_some_and(|deadline| deadline <= clock::now())
+        {
+            self.site.counts.service(self.site.name).too_late.increment();
+            return Err(Problem::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "nobody waits for this charge any more",
+            ));
+        }
+        let settings = &self.site.settings;
+        let time = self
+            .site
+            .dice
+            .around(settings.payment_time.usual, settings.payment_time.spread);
+        clock::sleep(settings.scale.span(time) + self.site.faults.payment_delay()).await;
+        let number = self.site.database.charge(&charge.order, charge.amount).await?;
+        Ok((
+            StatusCode::CREATED,
+            Json(json!({"charge": number, "order": charge.order})),
+        )
+            .into_response())
+    }
+}

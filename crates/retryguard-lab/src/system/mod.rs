@@ -1,0 +1,211 @@
+//! The system: five services over loopback HTTP on our own library.
+
+pub(crate) mod client;
+mod drip;
+mod host;
+mod keys;
+mod life;
+mod line;
+mod node;
+pub(crate) mod site;
+mod snapshot;
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use anyhow::Context as _;
+use retryguard::Policy;
+use tokio::sync::Semaphore;
+
+pub use client::{Downstream, WireError};
+pub use life::Life;
+pub use line::Scissors;
+pub use site::Site;
+pub use snapshot::{EdgeView, ServiceView, Snapshot};
+
+use crate::{
+    counts::Counts,
+    database::{Effects, Sqlite, Table},
+    faults::Faults,
+    name::Name,
+    recorder,
+    settings::Settings,
+};
+use host::Port;
+use node::{Ground, Node};
+
+/// A running system, or the part of it that runs in this process.
+pub struct System {
+    settings: Arc<Settings>,
+    policy: Arc<Policy>,
+    counts: Arc<Counts>,
+    faults: Faults,
+    token: Arc<str>,
+    addresses: Arc<BTreeMap<Name, SocketAddr>>,
+    nodes: Vec<Node>,
+    /// Removed with everything in it when the system is dropped; none where the user named a folder.
+    folder: Option<tempfile::TempDir>,
+}
+
+impl System {
+    /// Starts all five services in this process.
+    ///
+    /// # Errors
+    /// Where the policy is wrong, a port is taken or the databases cannot be written.
+    pub async fn start(settings: Settings) -> anyhow::Result<Self> {
+        Self::start_some(settings, &Name::ALL).await
+    }
+
+    /// Starts some of them; the others are where the settings say.
+    ///
+    /// # Errors
+    /// As [`System::start`].
+    pub async fn start_some(settings: Settings, names: &[Name]) -> anyhow::Result<Self> {
+        recorder::install();
+        let text = settings.scale.policy(&settings.policy);
+        let policy =
+            Policy::parse(&text).map_err(|mistakes| anyhow::anyhow!("the policy is wrong:\n{mistakes}"))?;
+        let (folder, path) = folder(&settings)?;
+        let mut ports = Vec::new();
+        let mut addresses = BTreeMap::new();
+        for (name, wanted) in Name::ALL.into_iter().zip(settings.addresses.0) {
+            addresses.insert(name, wanted);
+            if names.contains(&name) {
+                let port = Port::open(wanted).await?;
+                addresses.insert(name, port.address);
+                ports.push((name, port));
+            }
+        }
+        let token = settings.token.as_deref().map_or_else(node::token, Arc::from);
+        let mut system = Self {
+            faults: Faults::none(settings.scale, settings.seed),
+            settings: Arc::new(settings),
+            policy: Arc::new(policy),
+            counts: Arc::new(Counts::new()),
+            token,
+            addresses: Arc::new(addresses),
+            nodes: Vec::new(),
+            folder,
+        };
+        for (name, port) in ports {
+            let site = system.site(name, Sqlite::open(&path, name).await?);
+            let ground = Ground {
+                address: port.address,
+                site,
+            };
+            system.nodes.push(Node::start(ground, port).await?);
+        }
+        Ok(system)
+    }
+
+    fn site(&self, name: Name, database: Sqlite) -> Site {
+        Site {
+            name,
+            settings: self.settings.clone(),
+            policy: self.policy.clone(),
+            counts: self.counts.clone(),
+            faults: self.faults.clone(),
+            life: Life::begin(),
+            dice: node::dice_of(self.settings.seed, name),
+            database,
+            peers: self.addresses.clone(),
+            token: self.token.clone(),
+            connections: Arc::new(Semaphore::new(self.settings.connections)),
+        }
+    }
+
+    /// Where a service listens.
+    ///
+    /// # Panics
+    /// Never: every service has an address.
+    #[must_use]
+    pub fn address(&self, name: Name) -> SocketAddr {
+        self.addresses[&name]
+    }
+
+    /// What it was started with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub const fn counts(&self) -> &Arc<Counts> {
+        &self.counts
+    }
+
+    /// What is broken, and the hand that breaks it.
+    #[must_use]
+    pub const fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The token of the admin interface.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// What the databases hold.
+    ///
+    /// # Errors
+    /// Where a database does not answer.
+    pub async fn effects(&self) -> anyhow::Result<Effects> {
+        let mut effects = Effects::default();
+        // Each service writes its own tables; those of the others are empty in its file.
+        for node in &self.nodes {
+            let database = &node.database;
+            let add = async |table, all: &mut u64, distinct: &mut u64| -> anyhow::Result<()> {
+                let (rows, orders) = database.count(table).await.context("cannot count the effects")?;
+                *all += rows;
+                *distinct += orders;
+                Ok(())
+            };
+            let mut paid = 0;
+            add(Table::Orders, &mut effects.orders, &mut effects.distinct_orders).await?;
+            add(Table::Paid, &mut effects.paid_orders, &mut paid).await?;
+            add(Table::Charges, &mut effects.charges, &mut effects.charged_orders).await?;
+            add(
+                Table::Reservations,
+                &mut effects.reservations,
+                &mut effects.reserved_orders,
+            )
+            .await?;
+            add(
+                Table::Notifications,
+                &mut effects.notifications,
+                &mut effects.notified_orders,
+            )
+            .await?;
+        }
+        Ok(effects)
+    }
+
+    /// Ends everything: ports are closed, tasks dropped, temporary files removed.
+    pub async fn stop(mut self) {
+        for node in self.nodes.drain(..) {
+            node.stop().await;
+        }
+        drop(self.folder.take());
+    }
+}
+
+fn folder(settings: &Settings) -> anyhow::Result<(Option<tempfile::TempDir>, PathBuf)> {
+    if let Some(path) = &settings.folder {
+        std::fs::create_dir_all(path)
+            .with_context(|| format!("cannot make the folder {}", path.display()))?;
+        return Ok((None, path.clone()));
+    }
+    let folder = tempfile::Builder::new()
+        .prefix("retryguard-lab-")
+        .tempdir()
+        .context("cannot make a temporary folder for the databases")?;
+    let path = folder.path().to_owned();
+    Ok((Some(folder), path))
+}

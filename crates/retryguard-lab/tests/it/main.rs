@@ -1,0 +1,3 @@
+//! The laboratory from outside: real services over loopback, on embedded databases.
+
+mod configurations;

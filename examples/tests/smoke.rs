@@ -75,6 +75,17 @@ async fn periodic_client() {
 }
 
 #[tokio::test]
+async fn payment() {
+    let promised = [
+        "killed before the commit; payments in the database: 0",
+        "200 OK after retries, worked on anew\n  receipt 1 for 10 euros\n  payments in the database: 1",
+        "killed between commit and response; payments in the database: 2",
+        "200 OK after retries, the stored response\n  receipt 2 for 10 euros\n  payments in the database: 2",
+    ];
+    check("payment", &promised).await;
+}
+
+#[tokio::test]
 async fn prometheus() {
     let promised = [
         "retryguard_calls_total{target=\"prices\",result=\"success\"}",

@@ -6,6 +6,7 @@ mod layers;
 mod parts;
 mod shell;
 mod sim_speed;
+mod store_speed;
 mod storm;
 mod tidy;
 
@@ -37,6 +38,8 @@ enum Command {
     AgreeModel,
     /// The simulator beside SimPy, nexosim and a bare loop on the same queue: prints the ratios.
     BenchSim,
+    /// What the store costs beside handlers without it, on real servers; writes docs/store-benchmarks.md.
+    BenchStore,
     /// Runs the library beside its peers and writes docs/benchmarks.md.
     Bench,
 }
@@ -49,6 +52,7 @@ fn main() -> anyhow::Result<()> {
         Command::BenchModel { all } => storm::race(all),
         Command::AgreeModel => storm::agree(),
         Command::BenchSim => sim_speed::race(),
+        Command::BenchStore => store_speed::write(),
         Command::Bench => bench::write(),
     }
 }

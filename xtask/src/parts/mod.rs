@@ -16,13 +16,18 @@ pub(crate) fn begin() -> anyhow::Result<kubernetes::Building> {
     kubernetes::begin()
 }
 
-/// Installs what is missing. The answer is the environment in which the tests find it.
-pub(crate) fn install(kubernetes: kubernetes::Building) -> anyhow::Result<Vec<(String, OsString)>> {
+/// Installs Redis and PostgreSQL where they are missing; both are found without being told where.
+pub(crate) fn databases() -> anyhow::Result<()> {
     shell::debian(&["redis-server", "--version"], &["redis-server"])?;
     shell::debian(
         &["sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres"],
         &["postgresql"],
-    )?;
+    )
+}
+
+/// Installs what is missing. The answer is the environment in which the tests find it.
+pub(crate) fn install(kubernetes: kubernetes::Building) -> anyhow::Result<Vec<(String, OsString)>> {
+    databases()?;
     prometheus::install()?;
     Ok(vec![envoy::install()?, kubernetes.finish()?])
 }

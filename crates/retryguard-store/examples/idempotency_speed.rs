@@ -1,0 +1,189 @@
+//! What the idempotency layer costs per request, on each backend, beside the same handler without it: over
+//! loopback HTTP, all in one run, by turns. Prints `group name requests microseconds`: `cargo xtask bench-store`
+//! makes the table.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use axum::{Extension, Router, body::Body, extract::State, http::Response, routing::post};
+use retryguard_parts::{Postgres, Redis};
+use retryguard_store::idempotency::{
+    Claim, IdempotencyLayer, IdempotencyStore, MemoryStore, PostgresStore, RedisStore, SqliteStore,
+};
+use sqlx::{PgPool, SqlitePool};
+
+/// Everybody comes by turns, this often; the fastest turn of each counts, so that a busy machine slows all alike.
+const ROUNDS: usize = 5;
+/// Requests of one turn, one after the other on one connection.
+const REQUESTS: usize = 400;
+
+struct Runner {
+    group: &'static str,
+    name: &'static str,
+    url: String,
+    keys: Keys,
+    best: Option<Duration>,
+}
+
+#[derive(Clone, Copy)]
+enum Keys {
+    None,
+    New,
+    Same,
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("keys.db");
+    let redis = Redis::start();
+    let postgres = Postgres::start();
+    let mut runners = vec![Runner::new("empty handler", "plain", empty(), Keys::None).await?];
+    let mut stores: Vec<(&'static str, Arc<dyn IdempotencyStore>)> = vec![
+        ("memory", Arc::new(MemoryStore::new())),
+        ("sqlite", Arc::new(SqliteStore::open(&file).await?)),
+    ];
+    if let Some(redis) = &redis {
+        stores.push(("redis", Arc::new(RedisStore::connect(&redis.url()).await?)));
+    }
+    if let Some(postgres) = &postgres {
+        stores.push((
+            "postgres",
+            Arc::new(PostgresStore::connect(&postgres.url()).await?),
+        ));
+    }
+    for (name, store) in stores {
+        let app = empty().layer(IdempotencyLayer::shared(store.clone()));
+        if name == "memory" {
+            let unkeyed = Runner::new("empty handler", "no-key", app.clone(), Keys::None);
+            runners.push(unkeyed.await?);
+        }
+        runners.push(Runner::new("empty handler", name, app.clone(), Keys::New).await?);
+        runners.push(Runner::new("replay", name, app, Keys::Same).await?);
+    }
+    transactions(&mut runners, &file, postgres.as_ref()).await?;
+
+    let client = reqwest::Client::new();
+    for round in 0..ROUNDS {
+        for runner in &mut runners {
+            runner.turn(&client, round).await?;
+        }
+    }
+    for runner in &runners {
+        let each = runner.best.unwrap_or_default().as_secs_f64() * 1e6 / REQUESTS as f64;
+        println!("{}\t{}\t{each:.1}", runner.group, runner.name);
+    }
+    Ok(())
+}
+
+fn empty() -> Router {
+    Router::new().route("/", post(async || "paid"))
+}
+
+/// A handler with an effect in the store's own database: alone, and with its key completed in one transaction.
+async fn transactions(
+    runners: &mut Vec<Runner>,
+    file: &Path,
+    postgres: Option<&Postgres>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let store = SqliteStore::open(file).await?;
+    let pool = store.pool().clone();
+    sqlx::raw_sql("CREATE TABLE payments (cents INTEGER)")
+        .execute(&pool)
+        .await?;
+    let app = Router::new().route("/", post(pay_sqlite)).with_state(pool);
+    runners.push(Runner::new("one transaction", "sqlite plain", app.clone(), Keys::None).await?);
+    let app = app.layer(IdempotencyLayer::new(store));
+    runners.push(Runner::new("one transaction", "sqlite", app, Keys::New).await?);
+    if let Some(postgres) = postgres {
+        let store = PostgresStore::connect(&postgres.url()).await?;
+        let pool = store.pool().clone();
+        sqlx::raw_sql("CREATE TABLE payments (cents INTEGER)")
+            .execute(&pool)
+            .await?;
+        let app = Router::new().route("/", post(pay_postgres)).with_state(pool);
+        runners.push(Runner::new("one transaction", "postgres plain", app.clone(), Keys::None).await?);
+        let app = app.layer(IdempotencyLayer::new(store));
+        runners.push(Runner::new("one transaction", "postgres", app, Keys::New).await?);
+    }
+    Ok(())
+}
+
+const PAY: &str = "INSERT INTO payments VALUES (1000)";
+
+async fn pay_sqlite(State(pool): State<SqlitePool>, claim: Option<Extension<Claim>>) -> Response<Body> {
+    let paid = async {
+        let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
+        sqlx::query(PAY).execute(&mut *transaction).await?;
+        let response = match claim {
+            Some(Extension(claim)) => claim
+                .complete_in(&mut *transaction, Response::new("paid"))
+                .await
+                .map_err(|error| sqlx::Error::Configuration(Box::new(error)))?,
+            None => Response::new(Body::from("paid")),
+        };
+        transaction.commit().await?;
+        Ok::<_, sqlx::Error>(response)
+    };
+    paid.await.expect("the database is there")
+}
+
+async fn pay_postgres(State(pool): State<PgPool>, claim: Option<Extension<Claim>>) -> Response<Body> {
+    let paid = async {
+        let mut transaction = pool.begin().await?;
+        sqlx::query(PAY).execute(&mut *transaction).await?;
+        let response = match claim {
+            Some(Extension(claim)) => claim
+                .complete_in(&mut *transaction, Response::new("paid"))
+                .await
+                .map_err(|error| sqlx::Error::Configuration(Box::new(error)))?,
+            None => Response::new(Body::from("paid")),
+        };
+        transaction.commit().await?;
+        Ok::<_, sqlx::Error>(response)
+    };
+    paid.await.expect("the database is there")
+}
+
+impl Runner {
+    async fn new(
+        group: &'static str,
+        name: &'static str,
+        app: Router,
+        keys: Keys,
+    ) -> Result<Self, std::io::Error> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}/", listener.local_addr()?);
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Ok(Self {
+            group,
+            name,
+            url,
+            keys,
+            best: None,
+        })
+    }
+
+    async fn turn(&mut self, client: &reqwest::Client, round: usize) -> Result<(), reqwest::Error> {
+        let before = now();
+        for number in 0..REQUESTS {
+            let mut request = client.post(&self.url).body("10 euros");
+            match self.keys {
+                Keys::None => {}
+                Keys::New => {
+                    let key = format!("\"{} {} {round} {number}\"", self.group, self.name);
+                    request = request.header("idempotency-key", key);
+                }
+                Keys::Same => request = request.header("idempotency-key", "\"same\""),
+            }
+            request.send().await?.error_for_status()?.bytes().await?;
+        }
+        let took = before.elapsed();
+        self.best = Some(self.best.map_or(took, |best| best.min(took)));
+        Ok(())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this program measures time")]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}

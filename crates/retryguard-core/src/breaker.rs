@@ -1,5 +1,7 @@
 //! The circuit breaker.
 
+mod handle;
+
 use std::time::Duration;
 
 use crate::{
@@ -8,6 +10,8 @@ use crate::{
     time::{Instant, nanos},
     window::Window,
 };
+
+pub use handle::Handle;
 
 /// When the breaker opens, for how long, and what closes it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,6 +185,27 @@ impl Breaker {
     #[must_use]
     pub fn opens_until(&self) -> Option<Instant> {
         (self.state == State::Open).then_some(self.until)
+    }
+
+    /// Opens until `until`, because somebody outside of the process knows that the target is down. One that is
+    /// open already stays open for as long as either says. Probes under way no longer count.
+    pub fn hold_open(&mut self, until: Instant) {
+        if self.state == State::Open {
+            self.until = self.until.max(until);
+            return;
+        }
+        self.openings = self.openings.max(1);
+        self.enter(State::Open);
+        self.until = until;
+    }
+
+    /// Closes, because somebody outside of the process has proven that the target is up.
+    pub fn close(&mut self) {
+        if self.state != State::Closed {
+            self.enter(State::Closed);
+            self.openings = 0;
+            self.window.clear();
+        }
     }
 
     /// Whether [`Breaker::admit`] would let an attempt pass, without taking a probe's place.

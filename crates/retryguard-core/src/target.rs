@@ -166,6 +166,33 @@ impl Target {
             .map_or(breaker::State::Closed, Breaker::state)
     }
 
+    /// How long an open breaker stays so; nothing where it is not open.
+    #[must_use]
+    pub fn breaker_open_for(&self, now: Instant) -> std::time::Duration {
+        let until = self.breaker.as_ref().and_then(Breaker::opens_until);
+        until.map_or(std::time::Duration::ZERO, |until| {
+            self.latest.max(now).until(until)
+        })
+    }
+
+    /// Opens the breaker until `until` (see [`Breaker::hold_open`]); nothing where there is none.
+    pub fn hold_breaker_open(&mut self, until: Instant) {
+        let from = self.breaker_state();
+        if let Some(breaker) = &mut self.breaker {
+            breaker.hold_open(until);
+        }
+        self.note_breaker(from);
+    }
+
+    /// Closes the breaker (see [`Breaker::close`]).
+    pub fn close_breaker(&mut self) {
+        let from = self.breaker_state();
+        if let Some(breaker) = &mut self.breaker {
+            breaker.close();
+        }
+        self.note_breaker(from);
+    }
+
     /// The guard's state; on where there is none.
     #[must_use]
     pub fn guard_state(&self) -> guard::State {

@@ -1,6 +1,6 @@
 //! A look at a target from outside, and a hand on its policy.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use retryguard_core::{Ratio, breaker, guard};
 use retryguard_policy::{Policy, Service};
@@ -64,6 +64,34 @@ impl TargetHandle {
     /// The same from a compiled service.
     pub fn replace_service(&self, service: Arc<Service>) {
         self.shared.replace(service);
+    }
+}
+
+/// What `retryguard-store` shares the breakers of several replicas by.
+impl breaker::Handle for TargetHandle {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    fn state(&self) -> (breaker::State, Duration) {
+        let now = self.shared.clock.now();
+        self.shared.with(|state| {
+            let target = &state.target;
+            (target.breaker_state(), target.breaker_open_for(now))
+        })
+    }
+
+    fn hold_open(&self, span: Duration) {
+        let until = self.shared.clock.now().after(span);
+        self.shared.force(|target| target.hold_breaker_open(until));
+    }
+
+    fn close(&self) {
+        self.shared.force(retryguard_core::Target::close_breaker);
+    }
+
+    fn observe(&self, told: Box<dyn Fn(breaker::State) + Send + Sync>) -> bool {
+        self.shared.observe(told)
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-use retryguard_core::{Target, bulkhead::Ticket, target::Change};
+use retryguard_core::{Target, breaker, bulkhead::Ticket, target::Change};
 use retryguard_policy::Service;
 
 use crate::{
@@ -23,10 +23,14 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     name: String,
     telemetry: OnceLock<Telemetry>,
+    observer: OnceLock<Observer>,
     /// Grows with every policy, so that a service sees with one load that its own copy is old.
     version: AtomicU32,
     state: Apart<Mutex<State>>,
 }
+
+/// Whom the breaker's own changes are told.
+pub(crate) type Observer = Box<dyn Fn(breaker::State) + Send + Sync>;
 
 /// Keeps what every call writes on cache lines of its own. Its alignment is that of the whole, which parts it
 /// from the counts of the `Arc` as well: a core that takes the lock or clones the `Arc` does not take the
@@ -53,6 +57,7 @@ impl Shared {
         Self {
             name: policy.name.clone(),
             telemetry: OnceLock::new(),
+            observer: OnceLock::new(),
             version: AtomicU32::new(0),
             state: Apart(Mutex::new(State {
                 target: Target::new(policy.target.clone(), clock.now()),
@@ -109,8 +114,32 @@ impl Shared {
         }
     }
 
+    /// Changes the target from beside the calls. Operators are told of it, and the observer is not: it is he who
+    /// asks for it.
+    pub(crate) fn force(&self, input: impl FnOnce(&mut Target)) {
+        let mut state = self.lock();
+        input(&mut state.target);
+        self.tell(state);
+    }
+
+    /// False where somebody observes it already.
+    pub(crate) fn observe(&self, observer: Observer) -> bool {
+        self.observer.set(observer).is_ok()
+    }
+
     #[cold]
-    fn carry_out(&self, mut state: MutexGuard<'_, State>) {
+    fn carry_out(&self, state: MutexGuard<'_, State>) {
+        let changes = self.tell(state);
+        if let Some(observer) = self.observer.get() {
+            for change in changes {
+                if let Change::Breaker { to, .. } = change {
+                    observer(to);
+                }
+            }
+        }
+    }
+
+    fn tell(&self, mut state: MutexGuard<'_, State>) -> Vec<Change> {
         let (woken, changes) = state.take_effects();
         let share = state.target.guard_share();
         drop(state);
@@ -118,6 +147,7 @@ impl Shared {
         changes
             .iter()
             .for_each(|change| self.telemetry().on_change(&self.name, change, share));
+        changes
     }
 
     #[inline]

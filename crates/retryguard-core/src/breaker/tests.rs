@@ -217,3 +217,30 @@ fn a_count_is_not_read_as_a_rate() {
     (0..2).for_each(|_| end(&mut breaker, false, NOW));
     assert_eq!(breaker.state(), State::Closed);
 }
+
+#[test]
+fn somebody_outside_may_hold_it_open_and_close_it() {
+    let mut breaker = Breaker::new(settings(Trip::Consecutive(1)), NOW);
+    let early = breaker.admit(NOW).unwrap();
+    let until = NOW.after(Duration::from_secs(3));
+    breaker.hold_open(until);
+    assert_eq!(
+        (breaker.state(), breaker.opens_until()),
+        (State::Open, Some(until))
+    );
+    assert_eq!(breaker.admit(NOW), Err(Refusal::BreakerOpen));
+    breaker.on_end(early, true, NOW);
+    breaker.hold_open(NOW);
+    assert_eq!(breaker.opens_until(), Some(until), "the longer of the two");
+    // When the time is over it probes as if it had opened by itself.
+    assert!(breaker.admit(until).unwrap().is_probe());
+    breaker.hold_open(until.after(Duration::from_secs(1)));
+    assert_eq!(
+        breaker.state(),
+        State::Open,
+        "what the others know is newer than a probe"
+    );
+    breaker.close();
+    assert_eq!(breaker.state(), State::Closed);
+    assert!(!breaker.admit(NOW).unwrap().is_probe());
+}

@@ -4,7 +4,9 @@
     reason = "a test fails where it unwraps; helpers of tests are not known to clippy as such"
 )]
 
+mod breaker;
 mod clock;
 mod idempotency;
+mod inbox;
 mod outbox;
 mod servers;

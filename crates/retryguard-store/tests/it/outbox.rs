@@ -1,6 +1,6 @@
 //! The outbox on every backend that it has.
 
-mod backends;
+pub(crate) mod backends;
 mod conformance;
 mod kill;
 mod outage;

@@ -1,0 +1,25 @@
+use std::time::Duration;
+
+use super::State;
+
+/// A target's breaker as somebody beside the calls sees it: what replicas that share their knowledge hold it by.
+///
+/// A change that comes through it is told to operators like every other, and not to the observer: what was heard
+/// from the others is not said to them again.
+pub trait Handle: Send + Sync + 'static {
+    /// The target's name.
+    fn name(&self) -> &str;
+
+    /// The state, and how long an open one stays so.
+    fn state(&self) -> (State, Duration);
+
+    /// Opens the breaker for `span`; nothing where the policy has none.
+    fn hold_open(&self, span: Duration);
+
+    /// Closes the breaker.
+    fn close(&self);
+
+    /// Calls `told` with every state that the breaker itself goes into. It must not wait. False where somebody
+    /// observes it already.
+    fn observe(&self, told: Box<dyn Fn(State) + Send + Sync>) -> bool;
+}

@@ -1,0 +1,129 @@
+//! One shared breaker: what it knows of the others, and what it does about it. No connection and no clock.
+
+use std::time::Duration;
+
+use retryguard_core::breaker::{Handle, State};
+
+use super::SharedBreakers;
+
+/// What Redis says of a target: in answer to a script, or as a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Word {
+    /// Open under this epoch, by this replica, for this long, the margin included.
+    Open(u64, String, Duration),
+    /// The opening of this epoch is over.
+    Closed(u64),
+    /// Nothing is known.
+    Nothing,
+}
+
+/// What to say to Redis.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Say {
+    Open(Duration),
+    Close(u64),
+}
+
+pub(super) struct Member {
+    breaker: Box<dyn Handle>,
+    /// The newest opening that this replica knows of.
+    epoch: u64,
+    /// Whether the breaker is where it is on another's word.
+    adopted: bool,
+    me: String,
+}
+
+impl Member {
+    pub(super) fn new(breaker: Box<dyn Handle>, me: String) -> Self {
+        Self {
+            breaker,
+            epoch: 0,
+            adopted: false,
+            me,
+        }
+    }
+
+    /// The breaker has changed by itself.
+    pub(super) fn on_change(&mut self, state: State) -> Option<Say> {
+        self.adopted &= self.breaker.state().0 != state;
+        match state {
+            State::Open => self.open(),
+            // Nobody else knows of an opening that was never said; and what another has opened since the change was
+            // noted is not closed by it.
+            State::Closed if self.epoch == 0 || self.breaker.state().0 != State::Closed => None,
+            State::Closed => Some(Say::Close(self.epoch)),
+            State::HalfOpen => None,
+        }
+    }
+
+    /// How long it is still open, if it is: it may have gone on since the change was noted.
+    fn open(&self) -> Option<Say> {
+        match self.breaker.state() {
+            (State::Open, left) if !left.is_zero() => Some(Say::Open(left)),
+            _ => None,
+        }
+    }
+
+    /// Something was heard. Answers whether the breaker was changed by it.
+    pub(super) fn on_word(&mut self, word: Word) -> Option<State> {
+        match word {
+            Word::Open(epoch, owner, left) => {
+                if epoch <= self.epoch {
+                    return None;
+                }
+                self.epoch = epoch;
+                if owner == self.me {
+                    return None;
+                }
+                Some(self.hold(left))
+            }
+            Word::Closed(epoch) => {
+                let open = self.breaker.state().0 != State::Closed;
+                if epoch != self.epoch || !open {
+                    return None;
+                }
+                self.breaker.close();
+                self.adopted = true;
+                Some(State::Closed)
+            }
+            Word::Nothing => None,
+        }
+    }
+
+    fn hold(&mut self, left: Duration) -> State {
+        self.breaker.hold_open(left.min(SharedBreakers::LONGEST_HOLD));
+        self.adopted = true;
+        State::Open
+    }
+
+    /// The answer to the script that said a change. An opening under another's name is the newest there is, even
+    /// where it was heard before: this replica opened on its own beside it, and leaves the probing to the other.
+    pub(super) fn on_answer(&mut self, word: Word) -> Option<State> {
+        match word {
+            Word::Open(epoch, owner, left) if epoch == self.epoch && owner != self.me => {
+                Some(self.hold(left))
+            }
+            word => self.on_word(word),
+        }
+    }
+
+    /// The connection is new: what is so is compared. Answers what is to be said.
+    pub(super) fn on_rejoin(&mut self, word: Word) -> (Option<State>, Option<Say>) {
+        let (state, _) = self.breaker.state();
+        match word {
+            // Said by this replica before it was cut off, and over since.
+            Word::Open(epoch, owner, _) if owner == self.me && state == State::Closed => {
+                self.epoch = epoch;
+                (None, Some(Say::Close(epoch)))
+            }
+            word @ Word::Open(..) => (self.on_word(word), None),
+            // What is open on another's word, and is gone in Redis, may be over: it is not said again, and its own
+            // time ends it.
+            Word::Closed(_) | Word::Nothing if self.adopted => (None, None),
+            Word::Closed(_) | Word::Nothing => (None, self.open()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

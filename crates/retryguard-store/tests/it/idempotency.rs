@@ -10,3 +10,4 @@ mod outages;
 mod payments;
 mod processes;
 mod race;
+mod transactions;

@@ -36,12 +36,15 @@ impl Kubernetes {
         // Another process may take one of the free ports first.
         for _ in 0..3 {
             if let Some((etcd, server, port)) = launch(&programs, &curl, folder.path()) {
-                return Some(Self {
+                let started = Self {
                     server,
                     etcd,
                     folder,
                     port,
-                });
+                };
+                // Once: tests that share a server read the file while others ask for it.
+                let _ = started.kubeconfig_for("admin", TOKEN);
+                return Some(started);
             }
         }
         let said = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
@@ -85,7 +88,7 @@ impl Kubernetes {
     /// A kubeconfig of its administrator.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        self.kubeconfig_for("admin", TOKEN)
+        self.folder.path().join("admin.kubeconfig")
     }
 
     /// A kubeconfig of somebody else, under a name of the caller's choice.

@@ -2,6 +2,7 @@
 //! check alone.
 
 mod bench;
+mod experiment_envoy;
 mod layers;
 mod parts;
 mod shell;
@@ -24,6 +25,8 @@ struct Arguments {
 enum Command {
     /// Formatting, lints, layering, tidiness, then every test.
     Test,
+    /// Installs the real servers that tests run against; prints the variables by which tests find them.
+    Parts,
     /// Fails on a dependency edge that ARCHITECTURE.md's table does not allow.
     Layers,
     /// Fails on left-overs in the source tree.
@@ -42,11 +45,14 @@ enum Command {
     BenchStore,
     /// Runs the library beside its peers and writes docs/benchmarks.md.
     Bench,
+    /// A storm on a real Envoy, with and without the controller: writes docs/envoy-experiment.
+    ExperimentEnvoy,
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Test => test(),
+        Command::Parts => parts::print(),
         Command::Layers => layers::check(),
         Command::Tidy => tidy::check(),
         Command::BenchModel { all } => storm::race(all),
@@ -54,6 +60,7 @@ fn main() -> anyhow::Result<()> {
         Command::BenchSim => sim_speed::race(),
         Command::BenchStore => store_speed::write(),
         Command::Bench => bench::write(),
+        Command::ExperimentEnvoy => experiment_envoy::write(),
     }
 }
 

@@ -16,6 +16,14 @@ pub(crate) fn begin() -> anyhow::Result<kubernetes::Building> {
     kubernetes::begin()
 }
 
+/// Installs what is missing and prints the environment, as a shell reads it.
+pub(crate) fn print() -> anyhow::Result<()> {
+    for (name, value) in install(begin()?)? {
+        println!("export {name}='{}'", value.to_string_lossy());
+    }
+    Ok(())
+}
+
 /// Installs Redis and PostgreSQL where they are missing; both are found without being told where.
 pub(crate) fn databases() -> anyhow::Result<()> {
     shell::debian(&["redis-server", "--version"], &["redis-server"])?;
@@ -30,4 +38,10 @@ pub(crate) fn install(kubernetes: kubernetes::Building) -> anyhow::Result<Vec<(S
     databases()?;
     prometheus::install()?;
     Ok(vec![envoy::install()?, kubernetes.finish()?])
+}
+
+/// Envoy and Prometheus alone, for the experiment that needs no more.
+pub(crate) fn envoy() -> anyhow::Result<(String, OsString)> {
+    prometheus::install()?;
+    envoy::install()
 }

@@ -17,7 +17,9 @@ use retryguard_core::{Chance as _, Instant};
 
 use super::{Lead, LeadError, Standing, Verdict};
 use crate::clock::{Clock, Random, unix_time};
-use crate::kubernetes::Trouble;
+use crate::config::lead::Lease as Settings;
+use crate::kubernetes::{self, Trouble};
+use crate::start::StartError;
 
 /// The longest term of another controller that is waited for; what is longer was not written by one of ours.
 const LONGEST_TERM: Duration = Duration::from_secs(600);
@@ -39,6 +41,26 @@ struct Seen {
 }
 
 impl Lease {
+    /// From the configuration. Nobody is asked yet.
+    ///
+    /// # Errors
+    /// When there is no way to the API server.
+    pub async fn start(settings: &Settings) -> Result<Self, StartError> {
+        let client = kubernetes::client(None).await?;
+        let namespace = match &settings.namespace {
+            Some(namespace) => namespace.clone(),
+            None => client.default_namespace().to_owned(),
+        };
+        let instance = kubernetes::instance();
+        Ok(Self::new(
+            client,
+            &namespace,
+            &settings.name,
+            &instance,
+            settings.term,
+        ))
+    }
+
     /// The Lease `name` of `namespace`. `instance` is this controller's name among its kind; a few letters are
     /// added, so that one that has started anew is not taken for the one that died.
     #[must_use]

@@ -16,7 +16,7 @@ async fn objects_of_strange_shapes_are_left_as_they_are_and_stop_nobody() {
         json!({"http": []}),
         json!({"http": [{}, {"route": []}, {"retries": {"attempts": 2}}]}),
         json!({"http": [{"route": to("a"), "retries": {}}, {"route": to("a b"), "retries": {"attempts": 3}}]}),
-        json!({"hosts": ["*", "."], "http": [{"route": to("*")}, {"name": "", "route": to("..")}], "unknown": {"x": [1.5, {}]}}),
+        json!({"hosts": ["*", "."], "http": [{"route": to("*")}, {"name": " ", "route": to("..")}], "unknown": {"x": [1.5, {}]}}),
     ];
     for (number, spec) in strange.iter().enumerate() {
         cluster.create(&format!("s{number}"), spec.clone()).await;

@@ -10,3 +10,4 @@ mod hostile;
 mod lease;
 mod life;
 mod restart;
+mod whole;

@@ -1,0 +1,212 @@
+//! The whole loop on a real API server: a source whose numbers the test sets, guards, Leases, VirtualServices.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use retryguard_controller::board::Watched;
+use retryguard_controller::clock::sleep;
+use retryguard_controller::config::limits::Limits;
+use retryguard_controller::lead::kubernetes::Lease;
+use retryguard_controller::lead::{Alone, Lead};
+use retryguard_controller::run::{Ended, Parts, QUESTIONS, run};
+use retryguard_controller::source::{Round, Source};
+use retryguard_controller::target::TargetName;
+use retryguard_core::guard::{Hysteresis, Mode, Settings};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::cluster::{Cluster, off, to};
+use crate::scripted::reading;
+
+/// Says that so many of a hundred calls were rejected, until the test says otherwise.
+#[derive(Clone, Default)]
+struct Dial(Arc<AtomicU64>);
+
+impl Source for Dial {
+    fn name(&self) -> &'static str {
+        "dial"
+    }
+
+    fn every(&self) -> Duration {
+        Duration::from_millis(200)
+    }
+
+    fn read(&mut self) -> Round<'_> {
+        let rejected = self.0.load(Ordering::Relaxed);
+        Box::pin(std::future::ready(Ok(vec![reading("reviews", rejected)])))
+    }
+}
+
+struct Running {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Ended>,
+    // A controller whose questioners are gone stops asking for questions, not working.
+    _asks: mpsc::Sender<retryguard_controller::run::Ask>,
+}
+
+fn start(cluster: &Cluster, dial: &Dial, lead: Box<dyn Lead>) -> Running {
+    let rules = Hysteresis {
+        samples: 2,
+        cool_down: Duration::from_secs(1),
+        step_for: Duration::from_secs(1),
+        ..Hysteresis::default()
+    };
+    let guard = Settings {
+        mode: Mode::Hysteresis(rules),
+        ..Settings::default()
+    };
+    let parts = Parts {
+        watched: vec![Watched {
+            name: TargetName::new("reviews"),
+            guards: vec![guard],
+            source: "dial",
+            actuators: vec![0],
+        }],
+        sources: vec![Box::new(dial.clone())],
+        actuators: vec![Arc::new(cluster.istio(&["reviews"]))],
+        lead,
+        limits: Limits {
+            resync: Duration::from_secs(1),
+            // A change is begun only where the rest of the term is longer than this.
+            timeout: Duration::from_secs(2),
+            changes_per_minute: 100,
+            ..Limits::default()
+        },
+        dry_run: false,
+        leave: false,
+    };
+    let (asks, questions) = mpsc::channel(QUESTIONS);
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(run(parts, questions, async {
+        let _ = stopped.await;
+    }));
+    Running {
+        stop,
+        task,
+        _asks: asks,
+    }
+}
+
+async fn create(cluster: &Cluster) -> String {
+    let retries = json!({"attempts": 5, "retryOn": "5xx"});
+    let spec = json!({"hosts": ["reviews"], "http": [{"route": to("reviews"), "retries": retries}]});
+    cluster.create("reviews", spec).await;
+    cluster.text("reviews").await
+}
+
+/// Every number of attempts that stood there, in order, until it is `last`.
+async fn attempts_until(cluster: &Cluster, last: u64) -> Vec<u64> {
+    let mut seen = Vec::new();
+    for _ in 0..2_000 {
+        let now = cluster.spec("reviews").await["http"][0]["retries"]["attempts"]
+            .as_u64()
+            .unwrap();
+        if seen.last() != Some(&now) {
+            seen.push(now);
+        }
+        if now == last {
+            return seen;
+        }
+        sleep(Duration::from_millis(30)).await;
+    }
+    panic!("never {last}: {seen:?}");
+}
+
+#[tokio::test]
+async fn a_storm_switches_off_calm_ramps_back_and_a_polite_stop_restores() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    let before = create(&cluster).await;
+    let dial = Dial::default();
+    let running = start(&cluster, &dial, Box::new(Alone));
+    dial.0.store(60, Ordering::Relaxed);
+    assert_eq!(attempts_until(&cluster, 0).await, [5, 0]);
+    assert_eq!(cluster.spec("reviews").await["http"][0]["retries"], off());
+    dial.0.store(0, Ordering::Relaxed);
+    assert_eq!(attempts_until(&cluster, 5).await, [0, 1, 2, 3, 5]);
+    assert_eq!(cluster.text("reviews").await, before);
+    let events = cluster.events("reviews").await;
+    assert!(
+        events[0].1.contains("60"),
+        "the numbers that caused it: {events:?}"
+    );
+
+    dial.0.store(60, Ordering::Relaxed);
+    attempts_until(&cluster, 0).await;
+    running.stop.send(()).unwrap();
+    assert_eq!(running.task.await.unwrap(), Ended::Restored);
+    assert_eq!(cluster.text("reviews").await, before);
+}
+
+#[tokio::test]
+async fn what_the_user_sets_during_a_storm_stands() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    create(&cluster).await;
+    let dial = Dial::default();
+    let running = start(&cluster, &dial, Box::new(Alone));
+    dial.0.store(60, Ordering::Relaxed);
+    attempts_until(&cluster, 0).await;
+    let path = "/spec/http/0/retries";
+    cluster
+        .patch(
+            "reviews",
+            json!([{"op": "replace", "path": path, "value": {"attempts": 7}}]),
+        )
+        .await;
+    // Several looks at the data plane, and a whole ramp.
+    sleep(Duration::from_secs(3)).await;
+    dial.0.store(0, Ordering::Relaxed);
+    sleep(Duration::from_secs(7)).await;
+    assert_eq!(attempts_until(&cluster, 7).await, [7]);
+    assert_eq!(
+        cluster.annotations("reviews").await,
+        0,
+        "the dispute is forgotten"
+    );
+    dial.0.store(60, Ordering::Relaxed);
+    assert_eq!(attempts_until(&cluster, 0).await, [7, 0], "the next storm");
+    running.stop.send(()).unwrap();
+    running.task.await.unwrap();
+    assert_eq!(attempts_until(&cluster, 7).await, [7]);
+}
+
+#[tokio::test]
+async fn of_two_controllers_one_acts_and_the_other_goes_on_when_it_is_killed() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    let before = create(&cluster).await;
+    let dial = Dial::default();
+    let lease = |instance: &str| {
+        let term = Duration::from_secs(6);
+        let lease = Lease::new(
+            cluster.client.clone(),
+            &cluster.namespace,
+            "guard",
+            instance,
+            term,
+        );
+        Box::new(lease)
+    };
+    let first = start(&cluster, &dial, lease("first"));
+    dial.0.store(60, Ordering::Relaxed);
+    attempts_until(&cluster, 0).await;
+    let second = start(&cluster, &dial, lease("second"));
+    sleep(Duration::from_secs(8)).await;
+    let events = cluster.events("reviews").await;
+    assert_eq!(events.len(), 1, "the second one has done nothing: {events:?}");
+    first.task.abort();
+    // Off stays off over the change of leaders, and the heir brings it back.
+    sleep(Duration::from_secs(9)).await;
+    assert_eq!(cluster.spec("reviews").await["http"][0]["retries"], off());
+    dial.0.store(0, Ordering::Relaxed);
+    assert_eq!(attempts_until(&cluster, 5).await, [0, 1, 2, 3, 5]);
+    assert_eq!(cluster.text("reviews").await, before);
+    second.stop.send(()).unwrap();
+    assert_eq!(second.task.await.unwrap(), Ended::Restored);
+}

@@ -162,6 +162,7 @@ impl Call {
     }
 
     /// When [`Call::on_timer`] is due.
+    #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
         let next = match &self.state {
@@ -453,7 +454,7 @@ impl Call {
         now: Instant,
         chance: &mut impl Chance,
     ) -> Result<(Instant, Option<Charge>), Refusal> {
-        let rules = target.settings().call;
+        let rules = &target.settings().call;
         if !failure.retryable {
             return Err(Refusal::NotRetryable);
         }
@@ -548,6 +549,7 @@ impl Call {
         })
     }
 
+    #[inline]
     fn under_way(&self) -> impl Iterator<Item = &Running> {
         self.running.iter().chain(&self.beside)
     }

@@ -76,6 +76,7 @@ impl Part {
     }
 
     /// How long an attempt waits before it asks again; nothing where it may be sent now.
+    #[inline]
     pub(crate) fn hold(&mut self, now: Instant) -> Duration {
         match self {
             Self::SendLimiter(limiter) => limiter.acquire(now),
@@ -84,6 +85,7 @@ impl Part {
     }
 
     /// A call begins.
+    #[inline]
     pub(crate) fn on_call(&mut self, now: Instant) {
         if let Self::Deposits(deposits) = self {
             deposits.add(deposits.share, now);
@@ -91,6 +93,7 @@ impl Part {
     }
 
     /// An attempt has ended.
+    #[inline]
     pub(crate) fn on_attempt_end(&mut self, success: bool, rejected: bool, now: Instant) {
         match self {
             Self::SendLimiter(limiter) => limiter.on_response(rejected, now),
@@ -106,6 +109,7 @@ impl Part {
     }
 
     /// Whether a retry may be sent, with so many requests active. A yes takes what it costs.
+    #[inline]
     pub(crate) fn allow_retry(&mut self, in_flight: u32, now: Instant) -> bool {
         match self {
             Self::None | Self::SendLimiter(_) => true,
@@ -120,6 +124,7 @@ impl Part {
     }
 
     /// A retry that was allowed has ended.
+    #[inline]
     pub(crate) fn on_retry_end(&mut self) {
         if let Self::ConcurrentRetries { active, .. } = self {
             *active = active.saturating_sub(1);

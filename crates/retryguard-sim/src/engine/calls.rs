@@ -8,7 +8,13 @@ use retryguard_core::{
 };
 
 use super::{Engine, Event, Flight, Job, Parent, Peer, descend};
-use crate::{conduct::extra::Part, distribution::seconds, kernel::Handle, streams::Purpose, world::Effects};
+use crate::{
+    conduct::extra::Part,
+    distribution::seconds,
+    kernel::{Handle, Queue, Slab},
+    streams::Purpose,
+    world::Effects,
+};
 
 /// Where a call comes from.
 pub(super) struct Origin {
@@ -84,6 +90,9 @@ impl Engine<'_> {
     }
 
     /// Gives a call an input and does what it says.
+    ///
+    /// The call is looked up once and everything that most steps need stands here, because this is where a run
+    /// spends its time.
     #[inline]
     fn drive(
         &mut self,
@@ -93,31 +102,33 @@ impl Engine<'_> {
         let Some(flight) = self.flights.get_mut(handle) else {
             return;
         };
-        let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
-        let step = input(&mut flight.call, &mut peer.target, self.now, &mut flight.chance);
-        self.follow(handle, step);
-    }
-
-    #[inline]
-    fn follow(&mut self, handle: Handle, step: Step) {
-        let flight = self
-            .flights
-            .get_mut(handle)
-            .expect("a call that is driven is there");
-        let (edge, peer) = (flight.edge as usize, flight.peer as usize);
-        match step {
-            Step::Wait => self.arm(handle),
+        let (edge, number) = (flight.edge as usize, flight.peer as usize);
+        let line = &mut self.lines[edge];
+        let peer = &mut line.peers[number];
+        match input(&mut flight.call, &mut peer.target, self.now, &mut flight.chance) {
+            Step::Wait => arm(flight, handle, &mut self.queue),
             Step::Cancel(_) => {
                 // The request itself runs on at its service, where nobody waits for it any more.
                 self.queue.push(self.now, Event::Timer(handle));
             }
             Step::Send(attempt) => {
-                self.arm(handle);
-                self.send(handle, &attempt);
+                arm(flight, handle, &mut self.queue);
+                #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
+                let service = self.world.edges[edge].to as u32;
+                let request = request(
+                    flight,
+                    handle,
+                    &attempt,
+                    service,
+                    line.conduct.propagates,
+                    self.now,
+                );
+                let job = self.jobs.insert(request);
+                self.launch(job);
             }
             Step::Done(verdict) => self.done(handle, &verdict),
         }
-        let target = &mut self.lines[edge].peers[peer].target;
+        let target = &mut self.lines[edge].peers[number].target;
         while let Some(ticket) = target.next_granted() {
             self.queue
                 .push(self.now, Event::Place(Handle::from_u64(ticket.0)));
@@ -129,29 +140,13 @@ impl Engine<'_> {
         }
     }
 
-    /// Sets the call's timer, unless one that is early enough is set already: one that comes too early looks
-    /// again.
-    #[inline]
-    fn arm(&mut self, handle: Handle) {
-        let flight = self
-            .flights
-            .get_mut(handle)
-            .expect("a call that is driven is there");
-        if let Some(at) = flight.call.next_timer()
-            && at < flight.timer
-        {
-            flight.timer = at;
-            self.queue.push(at, Event::Timer(handle));
-        }
-    }
-
     pub(super) fn timer(&mut self, handle: Handle) {
-        if self.is_orphan(handle) {
-            return self.give_up(handle);
-        }
         let Some(flight) = self.flights.get_mut(handle) else {
             return;
         };
+        if is_orphan(flight, &self.jobs) {
+            return self.give_up(handle);
+        }
         flight.timer = Instant::NEVER;
         if flight.held.is_some() {
             return self.held_too_long(handle);
@@ -161,7 +156,7 @@ impl Engine<'_> {
                 call.on_timer(target, now, chance)
             });
         } else {
-            self.arm(handle);
+            arm(flight, handle, &mut self.queue);
         }
     }
 
@@ -169,16 +164,6 @@ impl Engine<'_> {
         self.drive(handle, |call, target, now, chance| {
             call.on_place(target, now, chance)
         });
-    }
-
-    /// Whether whoever made the call is gone: an instance that was killed does not go on retrying.
-    fn is_orphan(&self, handle: Handle) -> bool {
-        self.flights
-            .get(handle)
-            .is_some_and(|flight| match flight.parent {
-                Parent::Job { job, .. } => self.jobs.get(job).is_none(),
-                Parent::Client { .. } | Parent::Outbox { .. } => false,
-            })
     }
 
     fn give_up(&mut self, handle: Handle) {
@@ -191,44 +176,6 @@ impl Engine<'_> {
             }
             self.leave_pool(flight.pool, flight.edge);
         }
-    }
-
-    #[inline]
-    fn send(&mut self, handle: Handle, attempt: &Attempt) {
-        let flight = self.flights.get_mut(handle).expect("a call that sends is there");
-        let edge = &self.world.edges[flight.edge as usize];
-        let line = &mut self.lines[flight.edge as usize];
-        let lineage = descend(flight.lineage, u64::from(attempt.number));
-        let job = self.jobs.insert(Job {
-            caller: handle,
-            number: attempt.number,
-            edge: flight.edge,
-            #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
-            service: edge.to as u32,
-            key: flight.key,
-            lineage,
-            counted: flight.counted,
-            original: flight.original && attempt.kind == AttemptKind::First,
-            idempotent: flight.idempotent,
-            again: attempt.kind != AttemptKind::First,
-            criticality: flight.criticality,
-            deadline: if line.conduct.propagates {
-                attempt.ends
-            } else {
-                Instant::NEVER
-            },
-            ends: attempt.ends,
-            arrived: self.now,
-            began: self.now,
-            instance: 0,
-            holds_worker: false,
-            step: 0,
-            pending: 0,
-            failure: None,
-            result: None,
-            entry: None,
-        });
-        self.launch(job);
     }
 
     /// Sends a request, or lets it wait for its turn; one that nobody waits for any more is forgotten.
@@ -266,12 +213,12 @@ impl Engine<'_> {
         let result = answered.result.expect("an answered request has a result");
         let (handle, number) = (answered.caller, answered.number);
         self.jobs.forget(job);
-        if self.is_orphan(handle) {
-            return self.give_up(handle);
-        }
         let Some(flight) = self.flights.get_mut(handle) else {
             return;
         };
+        if is_orphan(flight, &self.jobs) {
+            return self.give_up(handle);
+        }
         let line = &mut self.lines[flight.edge as usize];
         let peer = &mut line.peers[flight.peer as usize];
         if std::mem::take(&mut flight.charged) {
@@ -368,7 +315,7 @@ impl Engine<'_> {
     fn held_too_long(&mut self, handle: Handle) {
         let flight = self.flights.get_mut(handle).expect("was just looked at");
         if self.now < flight.call.deadline().moment() {
-            return self.arm(handle);
+            return arm(flight, handle, &mut self.queue);
         }
         match flight.held.take() {
             Some(Some((number, failure))) => self.drive(handle, |call, target, now, chance| {
@@ -419,5 +366,61 @@ impl Engine<'_> {
             Parent::Job { job, optional } => self.child_done(job, optional, &ended),
             Parent::Outbox { letter } => self.letter_done(letter, &ended),
         }
+    }
+}
+
+/// Sets the call's timer, unless one that is early enough is set already: one that comes too early looks again.
+#[inline]
+fn arm(flight: &mut Flight, handle: Handle, queue: &mut Queue<Event>) {
+    if let Some(at) = flight.call.next_timer()
+        && at < flight.timer
+    {
+        flight.timer = at;
+        queue.push(at, Event::Timer(handle));
+    }
+}
+
+/// Whether whoever made the call is gone: an instance that was killed does not go on retrying.
+#[inline]
+fn is_orphan(flight: &Flight, jobs: &Slab<Job>) -> bool {
+    match flight.parent {
+        Parent::Job { job, .. } => jobs.get(job).is_none(),
+        Parent::Client { .. } | Parent::Outbox { .. } => false,
+    }
+}
+
+/// The request that an attempt of a call sends.
+#[inline]
+fn request(
+    flight: &Flight,
+    caller: Handle,
+    attempt: &Attempt,
+    service: u32,
+    propagates: bool,
+    now: Instant,
+) -> Job {
+    Job {
+        caller,
+        number: attempt.number,
+        edge: flight.edge,
+        service,
+        key: flight.key,
+        lineage: descend(flight.lineage, u64::from(attempt.number)),
+        counted: flight.counted,
+        original: flight.original && attempt.kind == AttemptKind::First,
+        idempotent: flight.idempotent,
+        again: attempt.kind != AttemptKind::First,
+        criticality: flight.criticality,
+        deadline: if propagates { attempt.ends } else { Instant::NEVER },
+        ends: attempt.ends,
+        arrived: now,
+        began: now,
+        instance: 0,
+        holds_worker: false,
+        step: 0,
+        pending: 0,
+        failure: None,
+        result: None,
+        entry: None,
     }
 }

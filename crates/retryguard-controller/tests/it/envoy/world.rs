@@ -49,6 +49,11 @@ impl Down {
         Self { port, attempts }
     }
 
+    /// The attempts that have arrived.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.attempts.load(Ordering::Relaxed)
+    }
+
     /// How many attempts one call through this Envoy comes to.
     pub(crate) async fn attempts_of_a_call(&self, envoy: &Envoy) -> u64 {
         let before = self.attempts.load(Ordering::Relaxed);

@@ -404,3 +404,6 @@ pub(super) enum NoEntry {
 fn clipped(text: &str) -> String {
     text.chars().take(LONGEST_TEXT).collect()
 }
+
+#[cfg(test)]
+mod tests;

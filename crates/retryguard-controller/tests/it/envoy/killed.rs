@@ -1,0 +1,107 @@
+//! A controller in a process of its own is killed while retries are off, and comes back.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use retryguard_controller::run::Ended;
+use retryguard_parts::{Envoy, Process, free_port};
+
+use super::controller::Controller;
+use super::world::*;
+
+const VARIABLE: &str = "RETRYGUARD_TEST_CONTROLLER";
+const ON: u64 = 6;
+
+/// No test: the process that the one below starts and kills.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a controller that runs until it is killed, started by another test"]
+async fn a_process_of_its_own() {
+    if let Ok(configuration) = std::env::var(VARIABLE) {
+        let _controller = Controller::start(&configuration).await;
+        std::future::pending::<()>().await;
+    }
+}
+
+fn launch(configuration: &str) -> Process {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--ignored", "--exact", "envoy::killed::a_process_of_its_own"])
+        .env(VARIABLE, configuration)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Process::start(command).unwrap()
+}
+
+fn configuration(envoy: &Envoy, actuator: &str) -> String {
+    format!(
+        "sources: {{scrape: {{addresses: [\"{}/stats/prometheus\"]}}}}\nactuators: {{{actuator}}}\n\
+         targets: {{reviews: {{scrape: {{envoy: {{}}}}}}}}\n",
+        envoy.admin()
+    )
+}
+
+/// Calls without end, which the service turns away; counts them.
+fn calls(envoy: &Envoy) -> Arc<AtomicU64> {
+    let made = Arc::new(AtomicU64::new(0));
+    let (count, url) = (Arc::clone(&made), envoy.url());
+    for _ in 0..4 {
+        let (count, url, client) = (Arc::clone(&count), url.clone(), client());
+        tokio::spawn(async move {
+            loop {
+                let _ = client.get(&url).send().await;
+                count.fetch_add(1, Ordering::Relaxed);
+                pause(10).await;
+            }
+        });
+    }
+    made
+}
+
+/// Attempts per call over some seconds.
+async fn amplification(service: &Down, made: &AtomicU64, milliseconds: u64) -> f64 {
+    let before = (service.attempts(), made.load(Ordering::Relaxed));
+    pause(milliseconds).await;
+    let after = (service.attempts(), made.load(Ordering::Relaxed));
+    (after.0 - before.0) as f64 / (after.1 - before.1) as f64
+}
+
+async fn killed_and_back(envoy: &Envoy, service: &Down, configuration: &str) {
+    let made = calls(envoy);
+    let mut process = launch(configuration);
+    until("off", || async { amplification(service, &made, 300).await < 1.05 }).await;
+    process.kill();
+    // Envoy keeps what it was told.
+    let alone = amplification(service, &made, 2_000).await;
+    assert!(alone < 1.05, "while nobody is there: {alone}");
+    // The new one never lets the storm back in on its way to knowing what it had done.
+    let mut process = launch(configuration);
+    for _ in 0..8 {
+        let back = amplification(service, &made, 1_000).await;
+        assert!(back < 1.05, "after the restart: {back}");
+    }
+    process.kill();
+    // One that is stopped politely restores.
+    let polite = Controller::start(configuration).await;
+    until("found", || async { polite.state().await == "off" }).await;
+    assert_eq!(polite.stop().await, Ended::Restored);
+    let on = amplification(service, &made, 1_000).await;
+    assert!(on > ON as f64 - 1.0, "restored: {on}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_discovery() {
+    let service = Down::start().await;
+    let port = free_port();
+    let Some(envoy) = envoy(service.port, port, |text| text) else { return };
+    let actuator = format!("envoy-rtds: {{listen: \"127.0.0.1:{port}\"}}");
+    killed_and_back(&envoy, &service, &configuration(&envoy, &actuator)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_admin_endpoint() {
+    let service = Down::start().await;
+    let Some(envoy) = envoy(service.port, free_port(), |text| text) else { return };
+    let actuator = format!("envoy-admin: {{addresses: [\"{}\"]}}", envoy.admin());
+    killed_and_back(&envoy, &service, &configuration(&envoy, &actuator)).await;
+}

@@ -1,0 +1,191 @@
+//! One arm of the experiment: who switches, and who watches.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use retryguard_controller::run::Ended;
+use retryguard_parts::{Envoy, Prometheus, free_port};
+
+use super::super::controller::Controller;
+use super::super::world::envoy;
+use super::CAPACITY;
+use super::load::{self, Phase, Seen};
+use super::service::Limited;
+use super::timeline::{Second, Timeline, Totals};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Actuator {
+    Rtds,
+    Admin,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    Scrape,
+    Prometheus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arm {
+    controller: Option<(Actuator, Source)>,
+    /// The retries that the route has.
+    retries: u32,
+    /// The block `guard:` of the target; the defaults where it is empty.
+    guard: &'static str,
+    /// How many requests may wait at the service.
+    queue: usize,
+}
+
+/// The queue of the paper's model (M/M/1/m) is finite too: here two rounds of work.
+const QUEUE: usize = 16;
+
+impl Arm {
+    /// Five retries, and no controller.
+    pub(super) const NOBODY: Self = Self {
+        controller: None,
+        retries: 5,
+        guard: "",
+        queue: QUEUE,
+    };
+
+    /// No retries at all.
+    pub(super) const NONE: Self = Self {
+        controller: None,
+        retries: 0,
+        guard: "",
+        queue: QUEUE,
+    };
+
+    /// With a guard that comes back sooner than by default, for tests.
+    pub(super) const fn new(actuator: Actuator, source: Source) -> Self {
+        Self {
+            controller: Some((actuator, source)),
+            retries: 5,
+            guard: "guard: {coolDown: 2s, stepFor: 2s}",
+            queue: QUEUE,
+        }
+    }
+
+    /// With the guard's defaults.
+    pub(super) const fn with_defaults(mut self) -> Self {
+        self.guard = "";
+        self
+    }
+
+    /// Before a service without a queue.
+    pub(super) const fn without_a_queue(mut self) -> Self {
+        self.queue = 0;
+        self
+    }
+
+    /// A name for a legend.
+    pub(super) fn short(self) -> &'static str {
+        match self.controller {
+            None if self.retries == 0 => "no retries",
+            None => "no controller",
+            Some((Actuator::Rtds, Source::Scrape)) => "discovery, scraper",
+            Some((Actuator::Rtds, Source::Prometheus)) => "discovery, Prometheus",
+            Some((Actuator::Admin, Source::Scrape)) => "admin, scraper",
+            Some((Actuator::Admin, Source::Prometheus)) => "admin, Prometheus",
+        }
+    }
+
+    /// Runs the load through it; `None` where a part is missing.
+    pub(super) async fn run(self, phases: &[Phase], seed: u64) -> Option<Timeline> {
+        let service = Limited::start(CAPACITY, self.queue).await;
+        let port = free_port();
+        let retries = format!("num_retries: {}", self.retries);
+        let envoy = envoy(service.port, port, |text| {
+            text.replace("num_retries: 5", &retries)
+        })?;
+        let prometheus = match self.controller {
+            Some((_, Source::Prometheus)) => Some(scraping(&envoy)?),
+            _ => None,
+        };
+        let controller = match self.configuration(&envoy, port, prometheus.as_ref()) {
+            Some(text) => Some(Controller::start(&text).await),
+            None => None,
+        };
+        let seen = Arc::new(Seen::default());
+        let load = tokio::spawn({
+            let (url, phases, seen) = (envoy.url(), phases.to_vec(), Arc::clone(&seen));
+            async move { load::run(url, &phases, seed, seen).await }
+        });
+        let lasts: Duration = phases.iter().map(|phase| phase.lasts).sum();
+        let mut line = Timeline::default();
+        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        ticks.tick().await;
+        for second in 1..=lasts.as_secs() {
+            ticks.tick().await;
+            let state = match &controller {
+                Some(controller) => controller.state().await,
+                None => "on".to_owned(),
+            };
+            let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+            let totals = Totals {
+                seconds: second,
+                calls: read(&seen.calls),
+                succeeded: read(&seen.succeeded),
+                failed: read(&seen.failed),
+                attempts: read(&service.counts.attempts),
+                served: read(&service.counts.served),
+                held_micros: read(&seen.held_micros),
+            };
+            line.0.push(Second { totals, state });
+        }
+        load.await.unwrap();
+        if let Some(controller) = controller {
+            assert_eq!(controller.stop().await, Ended::Restored);
+        }
+        Some(line)
+    }
+
+    fn configuration(self, envoy: &Envoy, port: u16, prometheus: Option<&Prometheus>) -> Option<String> {
+        let (actuator, _) = self.controller?;
+        let admin = envoy.admin();
+        let source = match prometheus {
+            None => format!("scrape: {{addresses: [\"{admin}/stats/prometheus\"]}}"),
+            Some(prometheus) => format!(
+                "prometheus: {{url: \"{}\", every: 1s, window: 3s}}",
+                prometheus.url()
+            ),
+        };
+        let word = if prometheus.is_some() {
+            "prometheus"
+        } else {
+            "scrape"
+        };
+        let actuator = match actuator {
+            Actuator::Rtds => format!("envoy-rtds: {{listen: \"127.0.0.1:{port}\", learnFor: 1s}}"),
+            Actuator::Admin => format!("envoy-admin: {{addresses: [\"{admin}\"]}}"),
+        };
+        Some(format!(
+            "sources:\n  {source}\nactuators:\n  {actuator}\ntargets:\n  reviews:\n    {word}: {{envoy: {{}}}}\n    {}\n",
+            self.guard
+        ))
+    }
+}
+
+/// A Prometheus that scrapes this Envoy every second.
+pub(super) fn scraping(envoy: &Envoy) -> Option<Prometheus> {
+    Prometheus::start(&format!(
+        "global: {{scrape_interval: 1s}}\nscrape_configs:\n- job_name: envoy\n  metrics_path: /stats/prometheus\n  \
+         static_configs: [{{targets: [\"127.0.0.1:{}\"]}}]\n",
+        envoy.ports().admin
+    ))
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.controller {
+            None if self.retries == 0 => f.write_str("no retries at all"),
+            None => write!(f, "{} retries, no controller", self.retries),
+            Some((Actuator::Rtds, Source::Scrape)) => f.write_str("controller: discovery, own scraper"),
+            Some((Actuator::Rtds, Source::Prometheus)) => f.write_str("controller: discovery, Prometheus"),
+            Some((Actuator::Admin, Source::Scrape)) => f.write_str("controller: admin, own scraper"),
+            Some((Actuator::Admin, Source::Prometheus)) => f.write_str("controller: admin, Prometheus"),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The storm with the guard's defaults, every way there is to watch and to switch, written down as a page.
+//!
+//! `cargo xtask experiment-envoy` runs it; it is no test, and takes seven minutes.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::arm::{Actuator, Arm, Source};
+use super::timeline::{Timeline, Totals};
+use super::{CALM, CAPACITY, OVERLOAD, phases};
+// The pictures of the command line; a file without a dependency, and no reason for a crate.
+#[path = "../../../../../retryguard-cli/src/chart.rs"]
+mod chart;
+
+const SEED: u64 = 1;
+const BEFORE: usize = 5;
+const DURING: usize = 30;
+const AFTER: usize = 25;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "seven minutes of load; `cargo xtask experiment-envoy` runs it and writes the page"]
+async fn write_the_experiment() {
+    let out = PathBuf::from(std::env::var_os("RETRYGUARD_EXPERIMENT_OUT").expect("where to write"));
+    let arms = [
+        Arm::NOBODY,
+        Arm::NONE,
+        Arm::new(Actuator::Rtds, Source::Scrape).with_defaults(),
+        Arm::new(Actuator::Admin, Source::Scrape).with_defaults(),
+        Arm::new(Actuator::Rtds, Source::Prometheus).with_defaults(),
+    ];
+    let lines = each(&arms).await;
+    let bare = each(&[arms[0], arms[1], arms[2]].map(Arm::without_a_queue)).await;
+    std::fs::create_dir_all(&out).unwrap();
+    std::fs::write(out.join("README.md"), page(&lines, &bare)).unwrap();
+    std::fs::write(out.join("attempts.svg"), picture(&lines)).unwrap();
+    let mut table = String::from("arm,second,calls,attempts,served,succeeded,failed,guard\n");
+    for (arm, line) in &lines {
+        for row in line.to_string().lines().skip(1) {
+            let _ = writeln!(table, "\"{arm}\",{row}");
+        }
+    }
+    std::fs::write(out.join("timeline.csv"), table).unwrap();
+}
+
+async fn each(arms: &[Arm]) -> Vec<(Arm, Timeline)> {
+    let mut lines = Vec::new();
+    for arm in arms {
+        eprintln!("{arm}");
+        let all = phases(BEFORE as u64, DURING as u64, AFTER as u64);
+        let line = arm.run(&all, SEED).await;
+        lines.push((*arm, line.expect("Envoy and Prometheus are there")));
+    }
+    lines
+}
+
+/// From the step of the load to its end.
+fn overload(line: &Timeline) -> Totals {
+    line.during(BEFORE, BEFORE + DURING)
+}
+
+fn page(lines: &[(Arm, Timeline)], bare: &[(Arm, Timeline)]) -> String {
+    let policy = retryguard_policy::Policy::default();
+    let digest = policy.digest();
+    let mut text = format!(
+        "# A storm on a real Envoy\n\n\
+         Written by `cargo xtask experiment-envoy`; do not edit. Seed {SEED}, {}, {}, policy digest {digest}.\n\n\
+         Clients call at {CALM} a second for {BEFORE} s, at {OVERLOAD} for {DURING} s and at {CALM} for {AFTER} s, \
+         independent of each other (exponential gaps). Envoy's route has five retries on 5xx with Envoy's own \
+         back-off. The service serves {CAPACITY} calls a second, eight at a time, with a queue of sixteen, and turns \
+         away at once what does not fit. Attempts are counted by the service, calls and their time by the clients. The guard has its \
+         defaults; Prometheus scrapes every second. All of it, the clients and the service included, ran on one \
+         machine with two cores that had other work to do: ratios mean something, times do not.\n\n\
+         ## During the overload\n\n",
+        version("envoy"),
+        version("prometheus"),
+    );
+    table(&mut text, lines);
+    text.push_str("\n![attempts at the service](attempts.svg)\n\n");
+    text.push_str("## The paper's claims\n\n");
+    claims(&mut text, lines);
+    text.push_str(
+        "\n## The same before a service without a queue\n\n\
+         The paper's model has a queue (M/M/1/m). Without one, a place that falls free stays free until the next call \
+         comes; retries fill such gaps as a queue would, and the service gets *less* done without them. What the guard \
+         costs there is what having no retries costs:\n\n",
+    );
+    table(&mut text, bare);
+    text.push_str(
+        "\n## What this cannot show\n\n\
+         - Nothing here scales: the paper's replicas and its DynamoDB capacity are in docs/table1-aws and \
+         docs/table1-istio, simulated. \"Billing\" is what a function that waits for its call would pay, as in the \
+         paper's Lambda: the time of all calls.\n\
+         - The service turns away at once. One that answers slowly instead shows its overload through Envoy's \
+         per-try timeout only.\n\
+         - One run of each arm. The times of the calls are the same in all of them, the machine's mood is not.\n",
+    );
+    text
+}
+
+fn table(text: &mut String, lines: &[(Arm, Timeline)]) {
+    let reference = overload(&lines[2].1);
+    text.push_str(
+        "| | retries per call | calls rejected | served a second | mean time of a call | time of all calls | off after |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    for (arm, line) in lines {
+        let totals = overload(line);
+        let off = line.first("off").map_or_else(
+            || "–".to_owned(),
+            |second| format!("{} s", second.saturating_sub(BEFORE)),
+        );
+        let _ = writeln!(
+            text,
+            "| {arm} | {:.2} | {:.1} % | {:.1} | {:.0} ms | {:.0} % | {off} |",
+            totals.attempts_per_call() - 1.0,
+            100.0 * totals.rejection(),
+            totals.goodput(),
+            1e3 * totals.held(),
+            100.0 * totals.held_micros as f64 / reference.held_micros as f64,
+        );
+    }
+}
+
+/// The paper's claims that this experiment can speak to.
+fn claims(text: &mut String, lines: &[(Arm, Timeline)]) {
+    let (without, with) = (overload(&lines[0].1), overload(&lines[2].1));
+    let retries = |totals: Totals| totals.attempts_per_call() - 1.0;
+    let cut = 1.0 - retries(with) / retries(without);
+    let held = |claim: bool| if claim { "held" } else { "not held" };
+    let later = lines[2].1.during(BEFORE + 10, BEFORE + DURING);
+    let k = 6.0_f64;
+    let p = (1.0 - CAPACITY / OVERLOAD).powf(1.0 / k);
+    let form = (1.0 - p.powf(k)) / (1.0 - p) - 1.0;
+    let mut row = |claim: &str, paper: &str, ours: String, verdict: &str| {
+        let _ = writeln!(text, "| {claim} | {paper} | {ours} | {verdict} |");
+    };
+    row("claim, at 150 % load", "paper", "here".to_owned(), "");
+    row("---", "---", "---".to_owned(), "---");
+    row(
+        "retries per request, default policy",
+        "2.09 (AWS), 0.31 (Istio)",
+        format!("{:.2}; Eq. 5 for six attempts gives {form:.2}", retries(without)),
+        "another client: five retries, milliseconds apart",
+    );
+    row(
+        "retries per request, RetryGuard",
+        "0.05 (AWS), 0.01 (Istio)",
+        format!(
+            "{:.2} over the whole overload, {:.2} from its tenth second on",
+            retries(with),
+            retries(later)
+        ),
+        "the first seconds, before the guard is sure, are a larger part of 30 s than of the paper's minutes",
+    );
+    row(
+        "the storm shrinks by 98 %",
+        "98 %",
+        format!("{:.0} %", 100.0 * cut),
+        held(cut >= 0.975),
+    );
+    row(
+        "the rejection rate is no higher",
+        "19.8 → 18.8 %",
+        format!(
+            "{:.1} → {:.1} %",
+            100.0 * without.rejection(),
+            100.0 * with.rejection()
+        ),
+        held(with.rejection() <= 1.02 * without.rejection()),
+    );
+    row(
+        "no less gets done",
+        "Fig. 9c: similar",
+        format!("{:.1} → {:.1} a second", without.goodput(), with.goodput()),
+        held(with.goodput() >= 0.98 * without.goodput()),
+    );
+    row(
+        "billing (time of all calls)",
+        "1029 → 100 % (AWS)",
+        format!(
+            "{:.0} → 100 %",
+            100.0 * without.held_micros as f64 / with.held_micros as f64
+        ),
+        held(without.held_micros > with.held_micros),
+    );
+    row(
+        "retries come back gradually",
+        "Sec. 6.2",
+        format!(
+            "ramp seen: {}; at the end: {}",
+            lines[2].1.saw("ramping"),
+            lines[2].1.last_state()
+        ),
+        held(lines[2].1.saw("ramping") && lines[2].1.last_state() == "on"),
+    );
+}
+
+fn picture(lines: &[(Arm, Timeline)]) -> String {
+    let seconds = (BEFORE + DURING + AFTER) as f64;
+    let series = |line: &Timeline| {
+        let point = |second: usize| (second as f64, line.during(second - 1, second).attempts as f64);
+        vec![(1..=line.0.len()).map(point).collect()]
+    };
+    chart::Figure {
+        title: "Attempts arriving at the service, a second",
+        panels: vec![chart::Panel {
+            label: "attempts a second",
+            x_label: "seconds",
+            x_range: (0.0, seconds),
+            x_ticks: (0..=9)
+                .map(|tick| (f64::from(tick) * 10.0, format!("{}", tick * 10)))
+                .collect(),
+            lines: lines.iter().map(|(_, line)| series(line)).collect(),
+        }],
+        names: lines.iter().map(|(arm, _)| arm.short().to_owned()).collect(),
+    }
+    .svg()
+}
+
+fn version(program: &str) -> String {
+    let path = retryguard_parts::find(program).expect("it has just run");
+    let output = Command::new(path).arg("--version").output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let number = said
+        .split(['/', ' ', ',', '\n'])
+        .find(|word| word.split('.').count() == 3 && word.starts_with(|first: char| first.is_ascii_digit()));
+    format!("{program} {}", number.unwrap_or("of unknown version"))
+}

@@ -15,6 +15,7 @@ pub mod lead;
 pub mod plan;
 pub mod run;
 pub mod secret;
+pub mod serve;
 pub mod source;
 pub mod start;
 pub mod target;

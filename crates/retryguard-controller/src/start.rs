@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     actuator::{self, Actuator},
+    board::Watched,
     config::Config,
+    lead::{self, Lead},
+    run::Parts,
     source::{self, Source},
     target::TargetName,
 };
@@ -88,6 +91,36 @@ pub async fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError
         all.push(source::cloudwatch(settings, named(config, |target| target.cloudwatch.clone())).await?);
     }
     Ok(all)
+}
+
+/// The judge that the configuration names.
+pub async fn lead(config: &Config) -> Result<Box<dyn Lead>, StartError> {
+    lead::start(&config.lead).await
+}
+
+/// Everything that [`crate::run::run`] needs.
+pub async fn parts(config: &Config, dry_run: bool, leave: bool) -> Result<Parts, StartError> {
+    let actuators = actuators(config).await?;
+    let place = |word: &str| actuators.iter().position(|actuator| actuator.name() == word);
+    let watched = config
+        .targets
+        .iter()
+        .map(|target| Watched {
+            name: target.name.clone(),
+            guards: target.guards.clone(),
+            source: target.source(),
+            actuators: target.actuators().into_iter().filter_map(place).collect(),
+        })
+        .collect();
+    Ok(Parts {
+        watched,
+        sources: sources(config).await?,
+        lead: lead(config).await?,
+        actuators,
+        limits: config.limits,
+        dry_run,
+        leave,
+    })
 }
 
 /// The targets that have a block of one kind.

@@ -40,6 +40,33 @@ pub struct Target {
     pub policy_server: Option<actuator::policy_server::Target>,
 }
 
+impl Target {
+    /// The word of its source.
+    #[must_use]
+    pub const fn source(&self) -> &'static str {
+        match (&self.prometheus, &self.scrape) {
+            (Some(_), _) => "prometheus",
+            (None, Some(_)) => "scrape",
+            (None, None) => "cloudwatch",
+        }
+    }
+
+    /// The words of its actuators.
+    #[must_use]
+    pub fn actuators(&self) -> Vec<&'static str> {
+        [
+            ("envoy-rtds", self.envoy_rtds.is_some()),
+            ("envoy-admin", self.envoy_admin.is_some()),
+            ("istio", self.istio.is_some()),
+            ("aws", self.aws.is_some()),
+            ("policy-server", self.policy_server.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(word, has)| has.then_some(word))
+        .collect()
+    }
+}
+
 /// The longest name of a target; it becomes a label, a key and a part of names in data planes.
 pub(super) const LONGEST_NAME: usize = 200;
 

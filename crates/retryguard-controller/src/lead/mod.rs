@@ -16,6 +16,8 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 pub use alone::Alone;
 
+use crate::{config::lead as config, start::StartError};
+
 /// A judge's answer, later.
 pub type Verdict<'a, T> = Pin<Box<dyn Future<Output = Result<T, LeadError>> + Send + 'a>>;
 
@@ -60,4 +62,56 @@ pub struct LeadError {
     pub judge: &'static str,
     /// What went wrong, without secrets.
     pub reason: String,
+}
+
+/// The judge that a configuration names.
+pub(crate) async fn start(settings: &config::Lead) -> Result<Box<dyn Lead>, StartError> {
+    match settings {
+        config::Lead::Alone => Ok(Box::new(Alone)),
+        #[cfg(feature = "redis")]
+        config::Lead::Redis(lock) => Ok(Box::new(redis::Redis::new(lock, &identity())?)),
+        #[cfg(feature = "postgres")]
+        config::Lead::Postgres(lock) => Ok(Box::new(postgres::Postgres::new(lock, &identity())?)),
+        #[cfg(feature = "kubernetes")]
+        config::Lead::Kubernetes(lease) => Ok(Box::new(kubernetes::Lease::start(lease).await?)),
+        #[cfg(not(feature = "redis"))]
+        config::Lead::Redis(_) => Err(StartError::NotBuilt {
+            what: "redis",
+            feature: "redis",
+        }),
+        #[cfg(not(feature = "postgres"))]
+        config::Lead::Postgres(_) => Err(StartError::NotBuilt {
+            what: "postgres",
+            feature: "postgres",
+        }),
+        #[cfg(not(feature = "kubernetes"))]
+        config::Lead::Kubernetes(_) => Err(StartError::NotBuilt {
+            what: "kubernetes",
+            feature: "kubernetes",
+        }),
+    }
+}
+
+/// A name for this run of this program: two that start at once on two machines must not share one.
+#[cfg(any(feature = "redis", feature = "postgres"))]
+fn identity() -> String {
+    use retryguard_core::Chance as _;
+    let machine = std::env::var("HOSTNAME").unwrap_or_else(|_| "controller".to_owned());
+    let chance = crate::clock::Random.below(u64::MAX);
+    format!("{machine}-{}-{chance:016x}", std::process::id())
+}
+
+/// The address of a database, from the configuration or from its file.
+#[cfg(any(feature = "redis", feature = "postgres"))]
+fn address(lock: &config::Lock, what: &'static str) -> Result<crate::secret::Secret, StartError> {
+    match &lock.address {
+        config::Address::Written(secret) => Ok(secret.clone()),
+        config::Address::File(path) => {
+            crate::secret::Secret::from_file(path).map_err(|error| StartError::File {
+                what,
+                path: path.display().to_string(),
+                reason: error.to_string(),
+            })
+        }
+    }
 }

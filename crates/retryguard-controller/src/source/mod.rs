@@ -2,14 +2,19 @@
 
 #[cfg(feature = "aws")]
 pub mod cloudwatch;
+mod exposition;
+mod fetch;
 pub mod prometheus;
 pub mod scrape;
+mod series;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
 use retryguard_core::guard::{Sample, Signal};
+
+pub(crate) use fetch::choose_tls;
 
 use crate::{config, start::StartError, target::TargetName};
 
@@ -100,24 +105,18 @@ pub enum SourceError {
 
 /// Starts the source `prometheus`.
 pub(crate) async fn prometheus(
-    _settings: &config::source::prometheus::Settings,
-    _targets: Vec<(TargetName, config::source::prometheus::Target)>,
+    settings: &config::source::prometheus::Settings,
+    targets: Vec<(TargetName, config::source::prometheus::Target)>,
 ) -> Result<Box<dyn Source>, StartError> {
-    Err(StartError::NotBuilt {
-        what: "prometheus",
-        feature: "controller",
-    })
+    Ok(Box::new(prometheus::Prometheus::new(settings, targets)?))
 }
 
 /// Starts the source `scrape`.
 pub(crate) async fn scrape(
-    _settings: &config::source::scrape::Settings,
-    _targets: Vec<(TargetName, config::source::scrape::Target)>,
+    settings: &config::source::scrape::Settings,
+    targets: Vec<(TargetName, config::source::scrape::Target)>,
 ) -> Result<Box<dyn Source>, StartError> {
-    Err(StartError::NotBuilt {
-        what: "scrape",
-        feature: "controller",
-    })
+    Ok(Box::new(scrape::Scrape::new(settings, targets)?))
 }
 
 /// Starts the source `cloudwatch`.

@@ -4,5 +4,8 @@
 mod envoy;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+mod leads;
 mod scripted;
+mod sources;
 mod trouble;

@@ -1,9 +1,12 @@
 //! The key `sources`.
 
+pub(crate) mod address;
 pub mod cloudwatch;
+pub mod preset;
 pub mod prometheus;
 pub mod scrape;
 
+use retryguard_core::guard;
 use retryguard_policy::{
     Position,
     reading::{Block, Mistakes},
@@ -71,6 +74,8 @@ impl Sources {
     ) {
         let only = self.count() == 1;
         let name = target.name.as_str().to_owned();
+        let reads_delay = |guard: &guard::Settings| guard.signal == guard::Signal::Delay;
+        let delay = target.guards.iter().any(reads_delay);
         let has = self.prometheus.is_some();
         target.prometheus = part(
             block,
@@ -78,11 +83,11 @@ impl Sources {
             has,
             only && has,
             mistakes,
-            |inner, mistakes| prometheus::Target::read(&name, inner, mistakes),
+            |inner, mistakes| prometheus::Target::read(&name, delay, inner, mistakes),
         );
         let has = self.scrape.is_some();
         target.scrape = part(block, "scrape", has, only && has, mistakes, |inner, mistakes| {
-            scrape::Target::read(&name, inner, mistakes)
+            scrape::Target::read(&name, delay, inner, mistakes)
         });
         let has = self.cloudwatch.is_some();
         target.cloudwatch = part(

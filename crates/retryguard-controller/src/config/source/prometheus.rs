@@ -1,7 +1,11 @@
 //! The keys of the source `prometheus`.
 
+use std::{path::PathBuf, time::Duration};
+
+use retryguard_core::Ratio;
 use retryguard_policy::reading::{Block, Mistakes};
 
+use super::{address, preset::Preset};
 use crate::config::Place;
 
 /// How the server is asked.
@@ -9,24 +13,128 @@ use crate::config::Place;
 pub struct Settings {
     /// Where it is.
     pub url: String,
+    /// The file with the token that it wants.
+    pub token_file: Option<PathBuf>,
+    /// How often it is asked.
+    pub every: Duration,
+    /// The time that one question looks back: at least two of the server's own scrapes.
+    pub window: Duration,
+    /// Which quantile of the delay is read.
+    pub quantile: Ratio,
 }
 
 /// How a target is found in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {}
+pub struct Target {
+    /// Where its numbers stand.
+    pub find: Find,
+    /// Whether its delay is asked for: only where a guard reads it, for histograms are many series.
+    pub delay: bool,
+}
+
+/// Ready questions, or the operator's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Find {
+    /// Ready questions.
+    Preset(Preset),
+    /// PromQL of the operator's own; `$window` stands for the window.
+    Queries(Queries),
+}
+
+/// Each gives one number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Queries {
+    /// Calls in the window.
+    pub calls: String,
+    /// How many of them were rejected for load.
+    pub rejected: Option<String>,
+    /// Retries in the window.
+    pub retries: Option<String>,
+    /// A delay, in seconds.
+    pub delay: Option<String>,
+}
 
 impl Settings {
-    pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
-        let url = block
-            .text("url", "the address of a Prometheus server", mistakes)
-            .map(str::to_owned);
+    pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+        let at = block.at();
+        let wanted = "the address of a Prometheus server";
+        let url = block.need("url", wanted, mistakes).and_then(|node| {
+            let (text, _) = retryguard_policy::reading::scalar(node, "url", wanted, mistakes)?;
+            address::checked(text, node.at, mistakes)
+        });
+        let token_file = block
+            .text("tokenFile", "the path of a file with the token", mistakes)
+            .map(|path| place.path(path));
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        let every = block.duration("every", second..=hour, mistakes);
+        let every = every.unwrap_or(Duration::from_secs(5));
+        let window = block.duration("window", second..=hour, mistakes);
+        let window = window.unwrap_or(Duration::from_secs(30).max(every));
+        if window < every {
+            mistakes.add(
+                at,
+                "`window` is shorter than `every`: what happens between two questions would be missed",
+                "write a `window` of at least `every`",
+            );
+        }
+        let quantile = block.share("quantile", Ratio::percent(1)..=Ratio::percent(99), mistakes);
         block.close(mistakes);
-        Some(Self { url: url? })
+        Some(Self {
+            url: url?,
+            token_file,
+            every,
+            window,
+            quantile: quantile.unwrap_or(Ratio::percent(95)),
+        })
     }
 }
 
 impl Target {
-    pub(super) fn read(_name: &str, _block: &mut Block<'_>, _mistakes: &mut Mistakes) -> Option<Self> {
-        Some(Self {})
+    pub(super) fn read(
+        name: &str,
+        delay: bool,
+        block: &mut Block<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        let at = block.at();
+        let preset = Preset::read(name, block, mistakes);
+        let queries = block.block("queries", mistakes);
+        let find = match (preset, queries) {
+            (Some(preset), None) => Find::Preset(preset),
+            (None, Some(block)) => Find::Queries(free(block, mistakes)?),
+            _ => {
+                mistakes.add(
+                    at,
+                    format!("`{name}` does not say which metrics are its"),
+                    "give its prometheus block one of istio, envoy, linkerd, retryguard, retryguard-client, queries",
+                );
+                return None;
+            }
+        };
+        Some(Self { find, delay })
     }
+}
+
+fn free(mut block: Block<'_>, mistakes: &mut Mistakes) -> Option<Queries> {
+    let at = block.at();
+    let mut query = |key| block.text(key, "a PromQL expression that gives one number", mistakes);
+    let (calls, rejected) = (query("calls"), query("rejected").map(str::to_owned));
+    let (retries, delay) = (
+        query("retries").map(str::to_owned),
+        query("delay").map(str::to_owned),
+    );
+    block.close(mistakes);
+    if calls.is_none() || (rejected.is_none() && retries.is_none() && delay.is_none()) {
+        mistakes.add(
+            at,
+            "`queries` has no signal",
+            "write `calls` and at least one of `rejected`, `retries`, `delay`",
+        );
+    }
+    Some(Queries {
+        calls: calls?.to_owned(),
+        rejected,
+        retries,
+        delay,
+    })
 }

@@ -1,32 +1,89 @@
 //! The keys of the source `scrape`.
 
+use std::{path::PathBuf, time::Duration};
+
+use retryguard_core::Ratio;
 use retryguard_policy::reading::{Block, Mistakes};
 
+use super::{address, preset::Preset};
 use crate::config::Place;
+
+/// The most pages that one controller scrapes. More of them are Prometheus' work.
+pub const MOST_PAGES: usize = 100;
 
 /// What is scraped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The pages.
     pub addresses: Vec<String>,
+    /// The file with the token that they want.
+    pub token_file: Option<PathBuf>,
+    /// How often.
+    pub every: Duration,
+    /// Which quantile of the delay is read.
+    pub quantile: Ratio,
 }
 
-/// How a target is found in it.
+/// How a target is found in the pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {}
+pub struct Target {
+    /// Which lines are its.
+    pub preset: Preset,
+    /// Whether its delay is read.
+    pub delay: bool,
+}
 
 impl Settings {
-    pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+    pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+        let at = block.at();
         let addresses = block.texts("addresses", "the addresses of pages of metrics", mistakes);
+        let addresses: Vec<String> = addresses
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|text| address::checked(text, at, mistakes))
+            .collect();
+        if addresses.is_empty() || addresses.len() > MOST_PAGES {
+            mistakes.add(
+                at,
+                format!("{} pages to scrape", addresses.len()),
+                format!("write 1 to {MOST_PAGES} under `addresses:`, such as http://127.0.0.1:9901/stats/prometheus"),
+            );
+        }
+        let token_file = block
+            .text("tokenFile", "the path of a file with the token", mistakes)
+            .map(|path| place.path(path));
+        let limits = Duration::from_millis(100)..=Duration::from_secs(3600);
+        let every = block.duration("every", limits, mistakes);
+        let quantile = block.share("quantile", Ratio::percent(1)..=Ratio::percent(99), mistakes);
         block.close(mistakes);
         Some(Self {
-            addresses: addresses?.into_iter().map(str::to_owned).collect(),
+            addresses,
+            token_file,
+            every: every.unwrap_or(Duration::from_secs(1)),
+            quantile: quantile.unwrap_or(Ratio::percent(95)),
         })
     }
 }
 
 impl Target {
-    pub(super) fn read(_name: &str, _block: &mut Block<'_>, _mistakes: &mut Mistakes) -> Option<Self> {
-        Some(Self {})
+    pub(super) fn read(
+        name: &str,
+        delay: bool,
+        block: &mut Block<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        let at = block.at();
+        let preset = Preset::read(name, block, mistakes);
+        if preset.is_none() {
+            mistakes.add(
+                at,
+                format!("`{name}` does not say which metrics are its"),
+                "give its scrape block one of istio, envoy, linkerd, retryguard, retryguard-client",
+            );
+        }
+        Some(Self {
+            preset: preset?,
+            delay,
+        })
     }
 }

@@ -1,0 +1,140 @@
+//! Ready ways to find a target among the metrics of a data plane: the same words for every source of metrics.
+
+use retryguard_policy::reading::{Block, Mistakes};
+
+/// The codes that speak of load where nothing else is written: too many requests, unavailable, and a gateway's
+/// time-out, which is how an overload looks that answers slowly.
+pub const CODES: [&str; 3] = ["429", "503", "504"];
+
+/// Whose metrics, and which of them are this target's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Preset {
+    /// Istio, as the destination's sidecar reports it.
+    Istio {
+        /// `destination_service_name`.
+        service: String,
+        /// `destination_service_namespace`.
+        namespace: String,
+        /// `source_workload`, where one caller's way is watched.
+        caller: Option<String>,
+        /// The response codes that are rejections.
+        codes: Vec<String>,
+    },
+    /// An Envoy cluster.
+    Envoy {
+        /// `envoy_cluster_name`.
+        cluster: String,
+        /// The response codes that are rejections.
+        codes: Vec<String>,
+    },
+    /// Linkerd, as the destination's proxy reports it.
+    Linkerd {
+        /// `deployment`.
+        deployment: String,
+        /// `namespace`.
+        namespace: String,
+        /// The response codes that are rejections.
+        codes: Vec<String>,
+    },
+    /// Our own server layer.
+    Retryguard {
+        /// `service`.
+        service: String,
+    },
+    /// Our own client layer: retries per call and delays; it does not count rejections apart.
+    RetryguardClient {
+        /// `target`.
+        target: String,
+    },
+}
+
+impl Preset {
+    /// The key that is written, if one is. More than one is a mistake.
+    pub(crate) fn read(name: &str, block: &mut Block<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+        let found: Vec<Self> = [
+            block
+                .block("istio", mistakes)
+                .map(|inner| istio(name, inner, mistakes)),
+            block
+                .block("envoy", mistakes)
+                .map(|inner| envoy(name, inner, mistakes)),
+            block
+                .block("linkerd", mistakes)
+                .map(|inner| linkerd(name, inner, mistakes)),
+            block.block("retryguard", mistakes).map(|mut inner| {
+                let service = text(&mut inner, "service", name, mistakes);
+                inner.close(mistakes);
+                Self::Retryguard { service }
+            }),
+            block.block("retryguard-client", mistakes).map(|mut inner| {
+                let target = text(&mut inner, "target", name, mistakes);
+                inner.close(mistakes);
+                Self::RetryguardClient { target }
+            }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if found.len() > 1 {
+            mistakes.add(
+                block.at(),
+                format!("`{name}` is looked for in {} ways", found.len()),
+                "keep one of istio, envoy, linkerd, retryguard, retryguard-client",
+            );
+        }
+        found.into_iter().next()
+    }
+}
+
+fn istio(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Preset {
+    let preset = Preset::Istio {
+        service: text(&mut block, "service", name, mistakes),
+        namespace: text(&mut block, "namespace", "default", mistakes),
+        caller: block
+            .text("caller", "the name of a workload", mistakes)
+            .map(str::to_owned),
+        codes: codes(&mut block, mistakes),
+    };
+    block.close(mistakes);
+    preset
+}
+
+fn envoy(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Preset {
+    let preset = Preset::Envoy {
+        cluster: text(&mut block, "cluster", name, mistakes),
+        codes: codes(&mut block, mistakes),
+    };
+    block.close(mistakes);
+    preset
+}
+
+fn linkerd(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Preset {
+    let preset = Preset::Linkerd {
+        deployment: text(&mut block, "deployment", name, mistakes),
+        namespace: text(&mut block, "namespace", "default", mistakes),
+        codes: codes(&mut block, mistakes),
+    };
+    block.close(mistakes);
+    preset
+}
+
+fn text(block: &mut Block<'_>, key: &'static str, default: &str, mistakes: &mut Mistakes) -> String {
+    block.text(key, "a name", mistakes).unwrap_or(default).to_owned()
+}
+
+fn codes(block: &mut Block<'_>, mistakes: &mut Mistakes) -> Vec<String> {
+    let at = block.at();
+    let Some(written) = block.texts("codes", "a list of HTTP status codes", mistakes) else {
+        return CODES.map(str::to_owned).to_vec();
+    };
+    for code in &written {
+        if !matches!(code.parse::<u16>(), Ok(100..=599)) || code.len() != 3 {
+            mistakes.add(
+                at,
+                format!("`{code}` is no HTTP status code"),
+                "write numbers such as 429 and 503",
+            );
+        }
+    }
+    written.into_iter().map(str::to_owned).collect()
+}

@@ -1,1 +1,0 @@
-//! A Prometheus server as a source of signals.

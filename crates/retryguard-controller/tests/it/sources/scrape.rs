@@ -1,0 +1,121 @@
+use retryguard_controller::source::SourceError;
+use retryguard_core::guard::Sample;
+
+use super::{serve, source};
+
+const CONFIG: &str = "
+sources: {scrape: {addresses: ['{address}/stats/prometheus']}}
+actuators: {policy-server: {folder: .}}
+targets: {reviews: {scrape: {envoy: {}}}}
+";
+
+fn page(total: u64, retry: u64, rejected: u64, overflow: u64) -> String {
+    format!(
+        "# TYPE envoy_cluster_upstream_rq_total counter
+envoy_cluster_upstream_rq_total{{envoy_cluster_name=\"reviews\"}} {total}
+envoy_cluster_upstream_rq_total{{envoy_cluster_name=\"other\"}} 99999
+envoy_cluster_upstream_rq_retry{{envoy_cluster_name=\"reviews\"}} {retry}
+envoy_cluster_upstream_rq_retry_overflow{{envoy_cluster_name=\"reviews\"}} {overflow}
+envoy_cluster_upstream_rq{{envoy_response_code=\"503\",envoy_cluster_name=\"reviews\"}} {rejected}
+envoy_cluster_upstream_rq{{envoy_response_code=\"200\",envoy_cluster_name=\"reviews\"}} 5
+"
+    )
+}
+
+async fn samples(pages: &[String]) -> Vec<Option<Sample>> {
+    let (server, address) = serve().await;
+    let mut source = source(CONFIG, &address).await;
+    let mut samples = Vec::new();
+    for page in pages {
+        server.lock().unwrap().text.clone_from(page);
+        let readings = source.read().await.unwrap();
+        samples.push(readings.first().map(|reading| reading.sample));
+    }
+    samples
+}
+
+fn counts(sample: Option<Sample>) -> (u64, u64, u64) {
+    let sample = sample.unwrap();
+    (sample.calls, sample.rejected, sample.retries)
+}
+
+#[tokio::test]
+async fn what_is_new_since_the_last_page_is_counted() {
+    let seen = samples(&[page(1_000_000, 0, 7, 0), page(1_000_600, 500, 307, 0)]).await;
+    assert_eq!(seen[0], None, "a counter may have run for weeks");
+    assert_eq!(counts(seen[1]), (100, 50, 500));
+}
+
+#[tokio::test]
+async fn a_proxy_that_restarts_counts_from_nothing() {
+    let seen = samples(&[page(500, 0, 100, 0), page(40, 0, 10, 0), page(80, 0, 10, 0)]).await;
+    assert_eq!(counts(seen[1]), (40, 10, 0));
+    assert_eq!(counts(seen[2]), (40, 0, 0));
+}
+
+/// Held-back retries overflow in the proxy's own words. They must not be seen, or the guard would see itself.
+#[tokio::test]
+async fn held_back_retries_are_no_rejections() {
+    let seen = samples(&[page(0, 0, 0, 0), page(100, 0, 5, 5), page(200, 0, 10, 100_000)]).await;
+    assert_eq!(counts(seen[1]), (100, 5, 0));
+    assert_eq!(counts(seen[2]), (100, 5, 0));
+}
+
+/// The first 503 makes a series that was not there before: it counts from zero.
+#[tokio::test]
+async fn a_series_that_appears_counts_whole() {
+    let without: String = page(100, 0, 0, 0)
+        .lines()
+        .filter(|line| !line.contains("503"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let seen = samples(&[without, page(200, 0, 80, 0)]).await;
+    assert_eq!(counts(seen[1]), (100, 80, 0));
+}
+
+#[tokio::test]
+async fn numbers_that_cannot_be_true_leave_the_target_out() {
+    for lie in ["NaN", "+Inf", "-5"] {
+        let lying = page(200, 0, 0, 0).replace("} 200\n", &format!("}} {lie}\n"));
+        let seen = samples(&[page(100, 0, 0, 0), lying]).await;
+        assert_eq!(seen[1], None, "{lie}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_is_something_else_is_an_error() {
+    let (server, address) = serve().await;
+    let mut source = source(CONFIG, &address).await;
+    server.lock().unwrap().text = "<html>hello</html>".to_owned();
+    let error = source.read().await.unwrap_err();
+    assert!(matches!(error, SourceError::Nonsense { .. }), "{error}");
+    assert!(error.to_string().contains("line 1"), "{error}");
+    server.lock().unwrap().status = 404;
+    assert!(matches!(
+        source.read().await.unwrap_err(),
+        SourceError::Refused { .. }
+    ));
+}
+
+#[tokio::test]
+async fn a_page_without_end_is_cut_off() {
+    let (server, address) = serve().await;
+    let mut source = source(CONFIG, &address).await;
+    server.lock().unwrap().text = "#".repeat(32 * 1024 * 1024 + 1);
+    let error = source.read().await.unwrap_err().to_string();
+    assert!(error.contains("more than 33554432 bytes"), "{error}");
+    server.lock().unwrap().text.pop();
+    source.read().await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_there_is_an_error_that_names_the_address() {
+    let mut source = source(
+        CONFIG,
+        &format!("http://127.0.0.1:{}", retryguard_parts::free_port()),
+    )
+    .await;
+    let error = source.read().await.unwrap_err();
+    assert!(matches!(error, SourceError::Unreachable { .. }), "{error}");
+    assert!(error.to_string().contains("/stats/prometheus"), "{error}");
+}

@@ -10,8 +10,12 @@ const WALK: &str = "ctmc\nmodule m\n x : [0..1000000000] init 3;\n [] x>0 & x<10
                     [] x>0 -> 2 : (x'=x-1);\n [] x=0 -> true;\nendmodule\nrewards \"time\" x>0 : 1; endrewards\n";
 
 fn walk(name: &str, arguments: &[&str]) -> Output {
+    with(WALK, name, arguments)
+}
+
+fn with(model: &str, name: &str, arguments: &[&str]) -> Output {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, WALK).expect("a file");
+    std::fs::write(&path, model).expect("a file");
     Command::new(env!("CARGO_BIN_EXE_retryguard"))
         .arg("check")
         .arg(path)
@@ -23,25 +27,40 @@ fn walk(name: &str, arguments: &[&str]) -> Output {
 #[test]
 fn a_reward_that_is_known_from_below_is_not_taken_for_an_answer() {
     let asked = ["--prop", "R{\"time\"}=? [ F x=0 ]", "--max-states", "1000"];
-    let output = walk("reward.prism", &asked);
+    // Driven away from home, nothing bounds what is beyond the edge.
+    let away = WALK.replace("-> 1 : (x'=x+1)", "-> 3 : (x'=x+1)");
+    let output = with(&away, "reward.prism", &asked);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("= at least 2.9"), "{text}");
+    assert!(text.contains("= at least "), "{text}");
     assert!(
         text.lines().any(|line| line.starts_with("# no upper bound: ")),
         "{text}"
     );
-    let output = walk("reward-json.prism", &[&asked[..], &["--json"]].concat());
+    let output = with(&away, "reward-json.prism", &[&asked[..], &["--json"]].concat());
     let found: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
     let result = &found["results"][0];
     assert_eq!(
         (&result["value"], &result["upper"]),
         (&Value::Null, &"Infinity".into())
     );
-    assert!(
-        result["lower"]
-            .as_f64()
-            .is_some_and(|lower| lower > 2.9 && lower <= 3.0)
-    );
+    assert!(result["lower"].as_f64().is_some_and(|lower| lower > 3.0));
+}
+
+#[test]
+fn a_truncated_reward_that_drifts_home_has_two_bounds() {
+    let asked = [
+        "--prop",
+        "R{\"time\"}=? [ F x=0 ]",
+        "--max-states",
+        "1000",
+        "--json",
+    ];
+    let output = walk("reward-home.prism", &asked);
+    let found: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+    let result = &found["results"][0];
+    let bound = |key: &str| result[key].as_f64().unwrap_or_else(|| panic!("{found}"));
+    assert!(bound("lower") <= 3.0 && 3.0 <= bound("upper"), "{found}");
+    assert!(bound("upper") - bound("lower") < 1e-3, "{found}");
 }
 
 #[test]

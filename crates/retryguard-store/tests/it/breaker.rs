@@ -289,10 +289,12 @@ async fn a_redis_that_does_not_answer_holds_nobody_up() {
 #[derive(Clone, Default)]
 struct Puppet(Arc<Strings>);
 
+type Told = Box<dyn Fn(State) + Send + Sync>;
+
 #[derive(Default)]
 struct Strings {
     state: Mutex<Option<(State, Duration)>>,
-    told: Mutex<Option<Box<dyn Fn(State) + Send + Sync>>>,
+    told: Mutex<Option<Told>>,
 }
 
 impl Puppet {

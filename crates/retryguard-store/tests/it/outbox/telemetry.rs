@@ -51,6 +51,17 @@ fn every_metric_is_told() {
     assert_eq!(values["retryguard_outbox_cleaned_total"], 2.0);
 }
 
+/// The page has a row for each metric, word by word.
+#[test]
+fn the_page_has_every_metric() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/store.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    for (name, kind, labels, meaning) in METRICS.iter().chain(retryguard_store::breaker::METRICS) {
+        let row = format!("| `{name}` | {kind} | {labels} | {meaning} |");
+        assert!(page.contains(&row), "docs/store.md has no row\n{row}");
+    }
+}
+
 async fn work() {
     let outbox = MemoryOutbox::new();
     let publish = |message: Message| async move {

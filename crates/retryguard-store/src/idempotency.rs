@@ -51,6 +51,8 @@
 
 mod body;
 mod claim;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
+mod columns;
 mod future;
 mod guarded;
 mod key;

@@ -10,6 +10,10 @@ use crate::Backend;
 ///
 /// It makes effect and record one: write both in one transaction with [`Claim::complete_in`].
 #[derive(Debug, Clone)]
+#[cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres")),
+    expect(dead_code, reason = "only databases with transactions complete a claim")
+)]
 pub struct Claim {
     pub(super) held: Held,
     pub(super) backend: Backend,

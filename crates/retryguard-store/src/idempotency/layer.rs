@@ -74,7 +74,8 @@ impl IdempotencyLayer {
     /// Who asks: one principal never sees another's response. Default: the `Authorization` header.
     ///
     /// Where clients renew their tokens, take the subject of the token instead: a retry under a new token would
-    /// be another principal's, and would be done again.
+    /// be another principal's, and would be done again. Where they log in by a cookie, take the session's
+    /// subject: without the header all of them are one principal.
     #[must_use]
     pub fn principal(self, principal: impl Fn(&Parts) -> Vec<u8> + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.principal = Arc::new(principal))

@@ -9,7 +9,7 @@ use sqlx::{
 
 use super::{
     Asked, Held, IdempotencyStore, KeyId, Standing, StoreFuture, StoredResponse,
-    record::{encode, restore},
+    columns::{encode, restore},
     store::micros,
     transactional::{Sealed, Transactional},
 };

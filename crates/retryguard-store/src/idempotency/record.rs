@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, Response, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
 /// A key, scoped: the hash of namespace, principal, route and the client's key. Hashed, so that it has one size
@@ -116,64 +116,6 @@ impl StoredResponse {
     }
 }
 
-/// Headers as bytes: for each its name and its value, both after their length. JSON could not hold every value,
-/// because a header's bytes need not be text.
-pub(super) fn encode(headers: &HeaderMap) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut put = |part: &[u8]| {
-        // A header map holds no part of 4 GB.
-        bytes.extend_from_slice(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
-        bytes.extend_from_slice(part);
-    };
-    for (name, value) in headers {
-        put(name.as_str().as_bytes());
-        put(value.as_bytes());
-    }
-    bytes
-}
-
-/// The reverse of [`encode`]; none where the bytes are not ours.
-pub(super) fn decode(mut bytes: &[u8]) -> Option<HeaderMap> {
-    let mut headers = HeaderMap::new();
-    while !bytes.is_empty() {
-        let name = HeaderName::from_bytes(take(&mut bytes)?).ok()?;
-        let value = HeaderValue::from_bytes(take(&mut bytes)?).ok()?;
-        headers.append(name, value);
-    }
-    Some(headers)
-}
-
-fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (size, rest) = bytes.split_first_chunk::<4>()?;
-    let size = usize::try_from(u32::from_be_bytes(*size)).ok()?;
-    let (part, rest) = rest.split_at_checked(size)?;
-    *bytes = rest;
-    Some(part)
-}
-
-/// The record of a database that is not as we write it.
-#[derive(Debug, thiserror::Error)]
-#[error("the record's {0} cannot be read: it was not written by this crate")]
-pub(super) struct Unreadable(pub(super) &'static str);
-
-/// A response from the columns of a database.
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
-pub(super) fn restore(
-    status: i64,
-    headers: &[u8],
-    body: Option<Vec<u8>>,
-) -> Result<StoredResponse, Unreadable> {
-    let status = u16::try_from(status)
-        .ok()
-        .and_then(|status| StatusCode::from_u16(status).ok())
-        .ok_or(Unreadable("status"))?;
-    Ok(StoredResponse {
-        status,
-        headers: decode(headers).ok_or(Unreadable("headers"))?,
-        body: body.map(Bytes::from),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,22 +125,5 @@ mod tests {
         assert_ne!(KeyId::of(&[b"ab", b"c"]), KeyId::of(&[b"a", b"bc"]));
         assert_ne!(KeyId::of(&[b"a", b""]), KeyId::of(&[b"a"]));
         assert_eq!(KeyId::of(&[b"a"]).to_string().len(), 64);
-    }
-
-    #[test]
-    fn headers_survive_with_repetitions_and_bytes_that_are_no_text() {
-        let mut headers = HeaderMap::new();
-        headers.append("set-cookie", HeaderValue::from_static("a=1"));
-        headers.append("set-cookie", HeaderValue::from_static("b=2"));
-        headers.append("x-raw", HeaderValue::from_bytes(&[0xff, 0x20, 0xfe]).unwrap());
-        headers.append("x-empty", HeaderValue::from_static(""));
-        assert_eq!(decode(&encode(&headers)), Some(headers));
-    }
-
-    #[test]
-    fn foreign_bytes_are_no_headers_and_no_panic() {
-        assert_eq!(decode(&[1]), None);
-        assert_eq!(decode(&[0, 0, 0, 9, b'a']), None);
-        assert_eq!(decode(&[255; 64]), None);
     }
 }

@@ -10,7 +10,7 @@ use redis::{
 
 use super::{
     Asked, Held, IdempotencyStore, KeyId, Standing, StoreFuture, StoredResponse,
-    record::{Unreadable, encode, restore},
+    columns::{Unreadable, encode, restore},
     store::micros,
 };
 use crate::{Backend, StoreError};

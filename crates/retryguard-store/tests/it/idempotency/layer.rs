@@ -490,6 +490,70 @@ async fn a_silent_store_refuses_or_lets_pass_as_chosen_and_in_time() {
     assert_eq!(shop.done(), 1);
 }
 
+/// A store that loses its connection after each effect, for a while.
+#[derive(Debug)]
+struct LosesRecords {
+    inner: MemoryStore,
+    /// How many records are lost.
+    left: AtomicUsize,
+}
+
+impl IdempotencyStore for LosesRecords {
+    fn backend(&self) -> Backend {
+        Backend::Memory
+    }
+    fn claim(&self, asked: retryguard_store::idempotency::Asked) -> StoreFuture<'_, Standing> {
+        self.inner.claim(asked)
+    }
+    fn complete<'a>(
+        &'a self,
+        held: retryguard_store::idempotency::Held,
+        response: &'a retryguard_store::idempotency::StoredResponse,
+        keep: Duration,
+    ) -> StoreFuture<'a, bool> {
+        let fewer = |left: usize| left.checked_sub(1);
+        if self
+            .left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer)
+            .is_ok()
+        {
+            let cause = std::io::Error::from(std::io::ErrorKind::ConnectionReset).into();
+            let backend = Backend::Memory;
+            return Box::pin(async move { Err(StoreError::Unreachable { backend, cause }) });
+        }
+        self.inner.complete(held, response, keep)
+    }
+    fn release(&self, held: retryguard_store::idempotency::Held) -> StoreFuture<'_, ()> {
+        self.inner.release(held)
+    }
+    fn sweep(&self, limit: u32) -> StoreFuture<'_, u64> {
+        self.inner.sweep(limit)
+    }
+}
+
+/// The effect is done and its client is told so; the record is tried again for as long as the lock holds.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_was_lost_is_written_later() {
+    let store = |left: usize| LosesRecords {
+        inner: MemoryStore::new(),
+        left: AtomicUsize::new(left),
+    };
+    let shop = Shop::simple(IdempotencyLayer::new(store(3)));
+    let first = shop.ask(pay("\"a\"", "x")).await;
+    assert_eq!((first.status.as_u16(), first.replayed()), (200, false));
+    // The duplicate waits meanwhile.
+    assert!(shop.ask(pay("\"a\"", "x")).await.replayed());
+    assert_eq!(shop.done(), 1);
+
+    // Lost for longer than the lock: as promised, no more than that.
+    let shop = Shop::simple(IdempotencyLayer::new(store(usize::MAX)));
+    assert_eq!(shop.ask(pay("\"a\"", "x")).await.status, 200);
+    assert_eq!(shop.ask(pay("\"a\"", "x")).await.status, 409);
+    crate::clock::sleep(Duration::from_secs(31)).await;
+    assert_eq!(shop.ask(pay("\"a\"", "x")).await.status, 200);
+    assert_eq!(shop.done(), 2);
+}
+
 #[tokio::test]
 async fn the_handler_gets_its_claim() {
     let handler = |claim: Option<Extension<Claim>>| async move {

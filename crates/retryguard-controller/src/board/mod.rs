@@ -358,12 +358,10 @@ impl Way {
         }
     }
 
-    /// Whether nothing of ours can be there.
+    /// Whether nothing of ours can be there. A data plane that has not said what it holds may hold what a controller
+    /// before this one left there when it was killed.
     fn clean(&self) -> bool {
-        matches!(
-            self.observed(),
-            Observed::Unknown | Observed::Known(Held::Ours(Wish::Original))
-        )
+        matches!(self.observed(), Observed::Known(Held::Ours(Wish::Original)))
     }
 
     fn new(hand: usize, now: Instant) -> Self {

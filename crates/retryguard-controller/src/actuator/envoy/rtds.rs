@@ -97,11 +97,13 @@ impl Rtds {
         }
     }
 
-    /// Waits for the word of every Envoy that is expected to answer, for a bounded time.
+    /// Waits for the word of every Envoy that is expected to answer, for a bounded time. With none connected it waits
+    /// for one: a fleet that is on its way back must not miss the last word of a controller that stops.
     async fn confirmed(&self) -> Reach {
         let mut heard = self.desk.heard();
+        let done = |reach: Reach| reach.streams > 0 && reach.complete();
         let all = async {
-            while !self.desk.book().reach().complete() {
+            while !done(self.desk.book().reach()) {
                 if heard.changed().await.is_err() {
                     return;
                 }

@@ -134,6 +134,7 @@ async fn every_query_of_the_dashboard_finds_something() {
 
 /// A service with the library: its metrics, and calls without end.
 async fn library(port: u16) -> u16 {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new()
         .install_recorder()
         .unwrap();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use retryguard_controller::run::Ended;
@@ -13,7 +13,7 @@ use super::super::world::envoy;
 use super::CAPACITY;
 use super::load::{self, Phase, Seen};
 use super::service::Limited;
-use super::timeline::{Second, Timeline, Totals};
+use super::timeline::{Fate, Second, Timeline, Totals};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Actuator {
@@ -108,9 +108,9 @@ impl Arm {
             Some(text) => Some(Controller::start(&text).await),
             None => None,
         };
-        let seen = Arc::new(Seen::default());
+        let seen: Vec<Arc<Seen>> = phases.iter().map(|_| Arc::default()).collect();
         let load = tokio::spawn({
-            let (url, phases, seen) = (envoy.url(), phases.to_vec(), Arc::clone(&seen));
+            let (url, phases, seen) = (envoy.url(), phases.to_vec(), seen.clone());
             async move { load::run(url, &phases, seed, seen).await }
         });
         let lasts: Duration = phases.iter().map(|phase| phase.lasts).sum();
@@ -123,19 +123,20 @@ impl Arm {
                 Some(controller) => controller.state().await,
                 None => "on".to_owned(),
             };
-            let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+            let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+            let sum = |count: fn(&Seen) -> &AtomicU64| seen.iter().map(|seen| read(count(seen))).sum();
             let totals = Totals {
                 seconds: second,
-                calls: read(&seen.calls),
-                succeeded: read(&seen.succeeded),
-                failed: read(&seen.failed),
+                calls: sum(|seen| &seen.calls),
+                succeeded: sum(|seen| &seen.succeeded),
+                failed: sum(|seen| &seen.failed),
                 attempts: read(&service.counts.attempts),
                 served: read(&service.counts.served),
-                held_micros: read(&seen.held_micros),
             };
-            line.0.push(Second { totals, state });
+            line.seconds.push(Second { totals, state });
         }
         load.await.unwrap();
+        line.fates = seen.iter().map(|seen| Fate::of(seen)).collect();
         if let Some(controller) = controller {
             assert_eq!(controller.stop().await, Ended::Restored);
         }

@@ -15,7 +15,7 @@ pub(crate) struct Phase {
     pub(crate) lasts: Duration,
 }
 
-/// What the clients saw.
+/// What became of calls.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) calls: AtomicU64,
@@ -28,15 +28,16 @@ pub(super) struct Seen {
 /// The most calls that may be under way; beyond it a call counts as failed at once.
 const MOST: usize = 2_000;
 
-/// Calls `url` as the phases say; the same seed calls at the same times.
+/// Calls `url` as the phases say; the same seed calls at the same times. What became of a call counts for the phase in
+/// which it was *made*: calls that are tried again end later, and would be missing where phases are cut by the clock.
 #[expect(clippy::disallowed_methods, reason = "real load takes real time")]
-pub(super) async fn run(url: String, phases: &[Phase], seed: u64, seen: Arc<Seen>) {
+pub(super) async fn run(url: String, phases: &[Phase], seed: u64, seen: Vec<Arc<Seen>>) {
     let client = client();
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut next = Instant::now();
     let mut end = next;
     let places = Arc::new(tokio::sync::Semaphore::new(MOST));
-    for phase in phases {
+    for (phase, seen) in phases.iter().zip(&seen) {
         end += phase.lasts;
         while next < end {
             tokio::time::sleep_until(next.into()).await;
@@ -47,7 +48,7 @@ pub(super) async fn run(url: String, phases: &[Phase], seed: u64, seen: Arc<Seen
                 seen.failed.fetch_add(1, Ordering::Relaxed);
                 continue;
             };
-            let (request, seen) = (client.get(&url), Arc::clone(&seen));
+            let (request, seen) = (client.get(&url), Arc::clone(seen));
             tokio::spawn(async move {
                 let begun = Instant::now();
                 let well = request
@@ -62,4 +63,6 @@ pub(super) async fn run(url: String, phases: &[Phase], seed: u64, seen: Arc<Seen
             });
         }
     }
+    // The last calls of all end too: nobody is left who holds a place.
+    let _ = places.acquire_many(u32::try_from(MOST).unwrap_or(u32::MAX)).await;
 }

@@ -1,6 +1,9 @@
 //! What happened in each second, and in stretches of them.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
+
+use super::load::Seen;
 
 /// Totals since the beginning, at the end of a second.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +21,6 @@ pub(super) struct Totals {
     pub(super) failed: u64,
     pub(super) attempts: u64,
     pub(super) served: u64,
-    pub(super) held_micros: u64,
 }
 
 impl Totals {
@@ -30,7 +32,6 @@ impl Totals {
             failed: self.failed - other.failed,
             attempts: self.attempts - other.attempts,
             served: self.served - other.served,
-            held_micros: self.held_micros - other.held_micros,
         }
     }
 
@@ -42,44 +43,72 @@ impl Totals {
     pub(super) fn goodput(self) -> f64 {
         self.served as f64 / self.seconds as f64
     }
+}
 
+/// What became of the calls that were made in one phase.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Fate {
+    succeeded: u64,
+    failed: u64,
+    held_micros: u64,
+}
+
+impl Fate {
+    pub(super) fn of(seen: &Seen) -> Self {
+        Self {
+            succeeded: seen.succeeded.load(Ordering::Relaxed),
+            failed: seen.failed.load(Ordering::Relaxed),
+            held_micros: seen.held_micros.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The share that failed for good.
     pub(super) fn rejection(self) -> f64 {
         self.failed as f64 / (self.failed + self.succeeded) as f64
     }
 
-    /// For how long a call was held open, in seconds.
+    /// For how long they were held open in all, in seconds.
     pub(super) fn held(self) -> f64 {
-        self.held_micros as f64 / 1e6 / (self.failed + self.succeeded) as f64
+        self.held_micros as f64 / 1e6
+    }
+
+    /// For how long each was held open, in seconds.
+    pub(super) fn mean(self) -> f64 {
+        self.held() / (self.failed + self.succeeded) as f64
     }
 }
 
 /// A storm, second by second.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Timeline(pub(super) Vec<Second>);
+pub(super) struct Timeline {
+    pub(super) seconds: Vec<Second>,
+    /// One for each phase.
+    pub(super) fates: Vec<Fate>,
+}
 
 impl Timeline {
     /// From the end of one second to the end of another.
     pub(super) fn during(&self, from: usize, to: usize) -> Totals {
-        let at = |second: usize| match second.min(self.0.len()) {
+        let at = |second: usize| match second.min(self.seconds.len()) {
             0 => Totals::default(),
-            second => self.0[second - 1].totals,
+            second => self.seconds[second - 1].totals,
         };
         at(to).since(at(from))
     }
 
     /// Whether the guard was ever in this state.
     pub(super) fn saw(&self, state: &str) -> bool {
-        self.0.iter().any(|second| second.state == state)
+        self.seconds.iter().any(|second| second.state == state)
     }
 
     /// The guard's state at the end.
     pub(super) fn last_state(&self) -> &str {
-        self.0.last().map_or("", |second| &second.state)
+        self.seconds.last().map_or("", |second| &second.state)
     }
 
     /// The second at whose end the guard was first in this state.
     pub(super) fn first(&self, state: &str) -> Option<usize> {
-        let place = self.0.iter().position(|second| second.state == state)?;
+        let place = self.seconds.iter().position(|second| second.state == state)?;
         Some(place + 1)
     }
 }
@@ -87,7 +116,7 @@ impl Timeline {
 impl fmt::Display for Timeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "second,calls,attempts,served,succeeded,failed,guard")?;
-        for second in 1..=self.0.len() {
+        for second in 1..=self.seconds.len() {
             let step = self.during(second - 1, second);
             writeln!(
                 f,
@@ -97,7 +126,7 @@ impl fmt::Display for Timeline {
                 step.served,
                 step.succeeded,
                 step.failed,
-                self.0[second - 1].state
+                self.seconds[second - 1].state
             )?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::{parts, shell};
 
-/// Runs it: seven minutes of load on this machine.
+/// Runs it: nine minutes of load on this machine.
 pub(crate) fn write() -> anyhow::Result<()> {
     let variables = [
         parts::envoy()?,

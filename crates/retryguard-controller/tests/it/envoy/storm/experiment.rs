@@ -1,6 +1,6 @@
 //! The storm with the guard's defaults, every way there is to watch and to switch, written down as a page.
 //!
-//! `cargo xtask experiment-envoy` runs it; it is no test, and takes seven minutes.
+//! `cargo xtask experiment-envoy` runs it; it is no test, and takes nine minutes.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ const DURING: usize = 30;
 const AFTER: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "seven minutes of load; `cargo xtask experiment-envoy` runs it and writes the page"]
+#[ignore = "nine minutes of load; `cargo xtask experiment-envoy` runs it and writes the page"]
 async fn write_the_experiment() {
     let out = PathBuf::from(std::env::var_os("RETRYGUARD_EXPERIMENT_OUT").expect("where to write"));
     let arms = [

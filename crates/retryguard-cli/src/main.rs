@@ -3,7 +3,11 @@
 
 mod chart;
 mod check;
+mod controller;
+mod demo;
+mod lab;
 mod lint;
+mod policy;
 mod predict;
 mod simulate;
 mod tune;
@@ -23,7 +27,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Check(check::Check),
+    Controller(controller::Arguments),
+    Demo(demo::Arguments),
+    Lab(lab::Arguments),
     Lint(lint::Arguments),
+    Policy(policy::Arguments),
     Predict(predict::Arguments),
     Simulate(simulate::Arguments),
     Tune(tune::Tune),
@@ -32,7 +40,11 @@ enum Command {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Check(check) => check.run(),
+        Command::Controller(arguments) => controller::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
         Command::Lint(arguments) => lint::run(&arguments),
+        Command::Policy(arguments) => policy::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Tune(tune) => tune.run(),

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod check;
+mod demo;
 mod fleets;
 mod generated;
 mod lint;

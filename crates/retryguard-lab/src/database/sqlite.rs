@@ -1,13 +1,15 @@
 //! One SQLite file for each service. One connection writes; SQLite has no more than one writer anyway, and so
 //! nobody meets a busy file.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use sqlx::{
     SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
+
+use tokio::sync::Notify;
 
 use super::{Item, OrderRow};
 use crate::{clock, name::Name};
@@ -16,10 +18,12 @@ use crate::{clock, name::Name};
 #[derive(Debug, Clone)]
 pub struct Sqlite {
     pool: SqlitePool,
+    /// Told when rows of this process are freed: those who wait for one need not ask again and again.
+    freed: Arc<Notify>,
 }
 
-/// How soon one who waits for a locked row looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// How soon one who waits for a locked row looks again without being told: its holder may be another process, or dead.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS orders (
@@ -29,10 +33,13 @@ CREATE INDEX IF NOT EXISTS orders_by_reference ON orders (reference);
 CREATE TABLE IF NOT EXISTS charges (
     number INTEGER PRIMARY KEY, reference TEXT NOT NULL, amount INTEGER NOT NULL, at INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS stock (
-    sku INTEGER PRIMARY KEY, quantity INTEGER NOT NULL, holder INTEGER, held_until INTEGER NOT NULL DEFAULT 0);
+    sku INTEGER PRIMARY KEY, quantity INTEGER NOT NULL CHECK (quantity >= 0), holder INTEGER,
+    held_until INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS reservations (
     number INTEGER PRIMARY KEY, reference TEXT NOT NULL, sku INTEGER NOT NULL, quantity INTEGER NOT NULL,
     at INTEGER NOT NULL);
+CREATE TRIGGER IF NOT EXISTS off_the_shelf AFTER INSERT ON reservations BEGIN
+    UPDATE stock SET quantity = quantity - NEW.quantity, holder = NULL WHERE sku = NEW.sku; END;
 CREATE TABLE IF NOT EXISTS notifications (
     number INTEGER PRIMARY KEY, reference TEXT NOT NULL, at INTEGER NOT NULL);
 ";
@@ -58,7 +65,10 @@ impl Sqlite {
             .await
             .with_context(|| format!("cannot open the database {}", path.display()))?;
         sqlx::raw_sql(TABLES).execute(&pool).await?;
-        Ok(Self { pool })
+        Ok(Self {
+            pool,
+            freed: Arc::default(),
+        })
     }
 
     /// The connections, for what is written in one transaction with the rows of others.
@@ -138,65 +148,67 @@ impl Sqlite {
         .map(|_| ())
     }
 
-    /// Locks the rows of some goods for one holder and waits for each that another holds. SQLite locks whole
-    /// files, so the lock is written into the row itself, with an end for holders that died. The goods come in
-    /// order, so two who want the same never wait for each other.
+    /// Locks the rows of some goods for one holder, all of them or none, and waits while another holds one.
+    /// SQLite locks whole files, so the lock is written into the row itself, with an end for holders that died.
+    /// False where one of the goods is not on sale.
+    ///
+    /// One statement a try: every statement is a trip to the connection's thread, and a busy machine makes each
+    /// of them slow.
     pub(crate) async fn lock_rows(&self, items: &[Item], holder: i64, lease: Duration) -> sqlx::Result<bool> {
-        for item in items {
-            loop {
-                let until = clock::wall_millis() + i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 2);
-                let locked = sqlx::query(
-                    "UPDATE stock SET holder = ?1, held_until = ?2
-                     WHERE sku = ?3 AND (holder IS NULL OR holder = ?1 OR held_until < ?4)",
-                )
-                .bind(holder)
-                .bind(until)
-                .bind(item.sku)
-                .bind(clock::wall_millis())
-                .execute(&self.pool)
-                .await?
-                .rows_affected();
-                if locked > 0 {
-                    break;
-                }
-                if !self.is_on_sale(item.sku).await? {
-                    return Ok(false);
-                }
-                clock::sleep(LOOK_AGAIN).await;
+        let wanted = as_json(items);
+        loop {
+            // Asked for before the look, so that a row freed in between is not missed.
+            let freed = self.freed.notified();
+            let now = clock::wall_millis();
+            let until = now + i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 2);
+            let locked = sqlx::query(
+                "UPDATE stock SET holder = ?1, held_until = ?2
+                 WHERE sku IN (SELECT value ->> 'sku' FROM json_each(?3))
+                 AND NOT EXISTS (SELECT 1 FROM stock AS other
+                    WHERE other.sku IN (SELECT value ->> 'sku' FROM json_each(?3))
+                    AND other.holder IS NOT NULL AND other.holder <> ?1 AND other.held_until >= ?4)",
+            )
+            .bind(holder)
+            .bind(until)
+            .bind(&wanted)
+            .bind(now)
+            .execute(&self.pool)
+            .await?
+            .rows_affected();
+            if locked == items.len() as u64 {
+                return Ok(true);
             }
+            if locked > 0 || !self.are_on_sale(&wanted, items.len()).await? {
+                return Ok(false);
+            }
+            // Either way the row is looked at again.
+            let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
         }
-        Ok(true)
     }
 
     /// Takes the goods off the shelves and frees the rows; false where there are not enough of them.
     pub(crate) async fn take(&self, reference: &str, items: &[Item], holder: i64) -> sqlx::Result<bool> {
-        let mut transaction = self.pool.begin().await?;
-        for item in items {
-            let taken = sqlx::query(
-                "UPDATE stock SET quantity = quantity - ?1, holder = NULL
-                 WHERE sku = ?2 AND holder = ?3 AND quantity >= ?1",
-            )
-            .bind(item.quantity)
-            .bind(item.sku)
-            .bind(holder)
-            .execute(&mut *transaction)
-            .await?
-            .rows_affected();
-            if taken == 0 {
-                transaction.rollback().await?;
+        let taken = sqlx::query(
+            "INSERT INTO reservations (reference, sku, quantity, at)
+             SELECT ?1, value ->> 'sku', value ->> 'quantity', ?2 FROM json_each(?3)
+             WHERE EXISTS (SELECT 1 FROM stock WHERE stock.sku = value ->> 'sku' AND stock.holder = ?4)",
+        )
+        .bind(reference)
+        .bind(clock::wall_millis())
+        .bind(as_json(items))
+        .bind(holder)
+        .execute(&self.pool)
+        .await;
+        self.freed.notify_waiters();
+        match taken {
+            Ok(rows) => Ok(rows.rows_affected() == items.len() as u64),
+            // The check of the shelf refused the whole statement.
+            Err(sqlx::Error::Database(error)) if error.is_check_violation() => {
                 self.free(holder).await?;
-                return Ok(false);
+                Ok(false)
             }
-            sqlx::query("INSERT INTO reservations (reference, sku, quantity, at) VALUES (?, ?, ?, ?)")
-                .bind(reference)
-                .bind(item.sku)
-                .bind(item.quantity)
-                .bind(clock::wall_millis())
-                .execute(&mut *transaction)
-                .await?;
+            Err(error) => Err(error),
         }
-        transaction.commit().await?;
-        Ok(true)
     }
 
     /// Frees what a holder has locked.
@@ -204,16 +216,19 @@ impl Sqlite {
         sqlx::query("UPDATE stock SET holder = NULL WHERE holder = ?")
             .bind(holder)
             .execute(&self.pool)
-            .await
-            .map(|_| ())
+            .await?;
+        self.freed.notify_waiters();
+        Ok(())
     }
 
-    async fn is_on_sale(&self, sku: u32) -> sqlx::Result<bool> {
-        let known: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM stock WHERE sku = ?")
-            .bind(sku)
-            .fetch_one(&self.pool)
-            .await?;
-        Ok(known > 0)
+    async fn are_on_sale(&self, wanted: &str, all: usize) -> sqlx::Result<bool> {
+        let known: i64 = sqlx::query_scalar(
+            "SELECT COUNT(*) FROM stock WHERE sku IN (SELECT value ->> 'sku' FROM json_each(?))",
+        )
+        .bind(wanted)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(usize::try_from(known) == Ok(all))
     }
 
     /// All rows and the different orders among them.
@@ -237,6 +252,10 @@ impl Sqlite {
             u64::try_from(distinct).unwrap_or_default(),
         ))
     }
+}
+
+fn as_json(items: &[Item]) -> String {
+    serde_json::to_string(items).unwrap_or_default()
 }
 
 /// What can be counted.

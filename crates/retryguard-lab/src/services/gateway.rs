@@ -31,12 +31,8 @@ async fn place(
 ) -> Result<Response, Problem> {
     order.check()?;
     let mut onward = HeaderMap::new();
-    for name in [KEY, "retryguard-deadline-ms"] {
-        if let Some(value) = headers.get(name)
-            && let Ok(name) = header::HeaderName::try_from(name)
-        {
-            onward.insert(name, value.clone());
-        }
+    if let Some(key) = headers.get(KEY) {
+        onward.insert(KEY, key.clone());
     }
     onward.insert(
         header::CONTENT_TYPE,

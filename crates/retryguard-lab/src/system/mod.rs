@@ -30,7 +30,7 @@ use crate::{
     recorder,
     settings::Settings,
 };
-use host::Port;
+pub(crate) use host::Port;
 use node::{Ground, Node};
 
 /// A running system, or the part of it that runs in this process.

@@ -1,3 +1,10 @@
 //! The laboratory from outside: real services over loopback, on embedded databases.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod admin;
 mod configurations;
+mod effects;
+mod faults;
+mod hostile;
+mod storm;
+mod support;

@@ -1,0 +1,126 @@
+//! `retryguard lab`: the five services of the laboratory.
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Subcommand};
+use retryguard_lab::{Configuration, Name, Settings, System, TimeScale, settings::Capacity};
+
+/// Five real services to break: gateway, orders, payments, inventory, notifications.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(Serve),
+}
+
+/// Starts services and keeps them up until Ctrl-C.
+#[derive(Args)]
+struct Serve {
+    /// A service to start in this process; all five where none is named.
+    #[arg(long = "service", value_name = "NAME")]
+    services: Vec<Name>,
+    /// The configuration: A to G.
+    #[arg(long, default_value = "G")]
+    config: Configuration,
+    /// A policy file in place of a configuration.
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    policy: Option<PathBuf>,
+    /// Where a service listens, or where one that runs elsewhere is: orders=127.0.0.1:8001.
+    #[arg(long = "address", value_name = "NAME=ADDRESS", value_parser = address)]
+    addresses: Vec<(Name, SocketAddr)>,
+    /// The factor on all durations.
+    #[arg(long, default_value_t = 1.0)]
+    time_scale: f64,
+    /// The seed of all chance.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Payments' workers.
+    #[arg(long, default_value_t = 1000)]
+    workers: usize,
+    /// Places to wait for one of payments' workers.
+    #[arg(long, default_value_t = 0)]
+    queue: usize,
+    /// The token of the admin interface; a random one is printed where none is given.
+    #[arg(long, env = "RETRYGUARD_LAB_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Where the databases are kept; a temporary folder by default.
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let Command::Serve(serve) = &arguments.command;
+    match settings(serve).and_then(|settings| retryguard_lab::block_on(keep_up(settings, serve))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn settings(serve: &Serve) -> anyhow::Result<Settings> {
+    let mut settings = Settings::described(serve.config);
+    if let Some(path) = &serve.policy {
+        settings.policy = std::fs::read_to_string(path)
+            .map_err(|error| anyhow::anyhow!("cannot read {}: {error}", path.display()))?;
+        settings.title = path.display().to_string();
+    }
+    settings.scale = TimeScale::new(serve.time_scale)?;
+    settings.seed = serve.seed;
+    settings.payments = Capacity {
+        workers: serve.workers,
+        queue: serve.queue,
+    };
+    settings.token.clone_from(&serve.token);
+    settings.folder.clone_from(&serve.folder);
+    for (name, address) in &serve.addresses {
+        let place = Name::ALL.iter().position(|known| known == name).unwrap_or(0);
+        settings.addresses.0[place] = *address;
+    }
+    Ok(settings)
+}
+
+async fn keep_up(settings: Settings, serve: &Serve) -> anyhow::Result<()> {
+    let names = if serve.services.is_empty() {
+        Name::ALL.to_vec()
+    } else {
+        serve.services.clone()
+    };
+    for name in names.iter().flat_map(|name| name.calls()) {
+        let place = Name::ALL.iter().position(|known| known == name).unwrap_or(0);
+        if !names.contains(name) && settings.addresses.0[place].port() == 0 {
+            anyhow::bail!(
+                "{name} does not run here and is called: say where it is with --address {name}=127.0.0.1:PORT"
+            );
+        }
+    }
+    retryguard_lab::log_to_stderr();
+    let system = System::start_some(settings, &names).await?;
+    for name in names {
+        println!("{name} http://{}", system.address(name));
+    }
+    println!("token {}", system.token());
+    println!("policy {}", system.policy().digest());
+    retryguard_lab::demo::interrupt().await?;
+    system.stop().await;
+    Ok(())
+}
+
+fn address(text: &str) -> Result<(Name, SocketAddr), String> {
+    let (name, address) = text
+        .split_once('=')
+        .ok_or_else(|| "write it as NAME=ADDRESS, such as orders=127.0.0.1:8001".to_owned())?;
+    let name = name.parse::<Name>().map_err(|error| error.to_string())?;
+    let address: SocketAddr = address
+        .parse()
+        .map_err(|_| format!("`{address}` is no address: write one such as 127.0.0.1:8001"))?;
+    if !address.ip().is_loopback() {
+        return Err("the laboratory listens on this machine only: give a loopback address".to_owned());
+    }
+    Ok((name, address))
+}

@@ -1,0 +1,108 @@
+//! The demo: the same load and the same fault twice, first without protection and then with it, live.
+//!
+//! Nothing here is scripted but the load and the fault: every number that is shown was counted at the services.
+
+mod act;
+mod frame;
+mod page;
+mod plain;
+mod screen;
+mod summary;
+
+use std::{io::IsTerminal as _, net::SocketAddr, time::Duration};
+
+use tokio::sync::watch;
+
+pub use act::Act;
+pub use frame::{Arm, EdgeFrame, Frame, Phase};
+
+use crate::{clock, system::Life};
+
+/// How the demo is shown.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The seed of load and faults.
+    pub seed: u64,
+    /// Where the page listens; any free port of the loopback interface by default.
+    pub page: SocketAddr,
+    /// Plain lines, also where there is a terminal.
+    pub plain: bool,
+    /// How long the page stays after the end, so that it can be looked at.
+    pub stay: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 7,
+            page: SocketAddr::from(([127, 0, 0, 1], 0)),
+            plain: false,
+            stay: Duration::ZERO,
+        }
+    }
+}
+
+/// How often a frame is made.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// Runs the demo to its end, or until it is interrupted.
+///
+/// # Errors
+/// Where the system cannot be started.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let life = Life::begin();
+    let (frames, seen) = watch::channel(Frame::default());
+    let address = page::serve(options.page, seen.clone(), &life).await?;
+    let url = format!("http://{address}/");
+    let on_screen = !options.plain && std::io::stdout().is_terminal();
+    let mut acts = tokio::spawn(act::play(options.seed, frames));
+    let shown = async {
+        if on_screen {
+            screen::show(&url, seen.clone()).await
+        } else {
+            plain::show(&url, seen.clone()).await;
+            Ok(())
+        }
+    };
+    let interrupted = tokio::select! {
+        signal = interrupt() => { signal?; true }
+        result = shown => { result?; false }
+    };
+    screen::restore(on_screen);
+    if interrupted || !seen.borrow().is_over() {
+        // Dropping the task drops its system, and with it ports and files.
+        acts.abort();
+        let _ = (&mut acts).await;
+        life.end();
+        eprintln!("interrupted: nothing is left behind");
+        return Ok(());
+    }
+    acts.await??;
+    summary::print(&seen.borrow());
+    if !options.stay.is_zero() {
+        eprintln!(
+            "the page stays at {url} for {} s; Ctrl-C ends it",
+            options.stay.as_secs()
+        );
+        tokio::select! {
+            signal = interrupt() => signal?,
+            () = clock::sleep(options.stay) => {}
+        }
+    }
+    life.end();
+    Ok(())
+}
+
+/// Waits for Ctrl-C, or a polite end from outside.
+///
+/// # Errors
+/// Where the system does not tell of signals.
+pub async fn interrupt() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut ended = signal(SignalKind::terminate())?;
+    tokio::select! {
+        result = tokio::signal::ctrl_c() => result?,
+        _ = ended.recv() => {}
+    }
+    Ok(())
+}

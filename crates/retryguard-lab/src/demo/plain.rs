@@ -1,0 +1,73 @@
+//! The demo without a terminal: a line a second.
+
+use tokio::sync::watch;
+
+use super::frame::{Arm, Frame, Phase};
+
+/// Prints until both runs are over.
+pub(super) async fn show(url: &str, mut frames: watch::Receiver<Frame>) {
+    println!("page: {url}");
+    let mut printed = (0, 0);
+    loop {
+        {
+            let frame = frames.borrow_and_update();
+            for (index, arm) in frame.arms.iter().enumerate() {
+                if index + 1 > printed.0 {
+                    println!("{}", heading(&frame, arm));
+                    printed = (index + 1, 0);
+                }
+                if index + 1 == printed.0 && arm.points.len() >= printed.1 + 4 {
+                    printed.1 = arm.points.len();
+                    println!("{}", line(arm));
+                }
+            }
+            if frame.is_over() {
+                return;
+            }
+        }
+        if frames.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+pub(super) fn heading(frame: &Frame, arm: &Arm) -> String {
+    format!(
+        "\n== {} (policy {}, seed {}): {:.0} orders a second, payments can do {:.0}; all workers but one are gone from second {:.0} to {:.0}",
+        arm.title,
+        arm.digest.chars().take(12).collect::<String>(),
+        frame.seed,
+        frame.offered,
+        frame.capacity,
+        frame.fault_from,
+        frame.fault_until,
+    )
+}
+
+fn line(arm: &Arm) -> String {
+    let Some(point) = arm.points.last() else {
+        return String::new();
+    };
+    format!(
+        "{:5.1} s  {:9}  orders {:4.0}/s  paid {:4.0}/s  attempts at payments {:4.0}/s  amplification {:4.1}  waiting {:3}  breaker {}  guard {}",
+        point.at,
+        words(arm.phase),
+        point.calls,
+        point.paid,
+        point.attempts,
+        point.amplification,
+        point.waiting,
+        ["closed", "open", "half-open"][usize::from(point.breaker.min(2))],
+        ["on", "off", "ramping"][usize::from(point.guard.min(2))],
+    )
+}
+
+/// A phase in a word.
+pub(super) const fn words(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Calm => "calm",
+        Phase::Broken => "BROKEN",
+        Phase::After => "mended",
+        Phase::Done => "over",
+    }
+}

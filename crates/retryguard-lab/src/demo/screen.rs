@@ -1,0 +1,206 @@
+//! The demo in a terminal.
+
+use std::{io::stdout, time::Duration};
+
+use ratatui::{
+    Frame as Canvas, Terminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        cursor::Show,
+        event::{self, Event, KeyCode, KeyModifiers},
+        execute,
+        terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
+    },
+    layout::{Constraint, Layout, Rect},
+    style::{Color, Modifier, Style},
+    symbols::Marker,
+    text::{Line, Span},
+    widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph},
+};
+use tokio::sync::watch;
+
+use super::{
+    frame::{Arm, EdgeFrame, Frame},
+    plain::words,
+};
+
+/// How often keys are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Shows frames until both runs are over, or a key ends it.
+pub(super) async fn show(url: &str, frames: watch::Receiver<Frame>) -> anyhow::Result<()> {
+    enable_raw_mode()?;
+    execute!(stdout(), EnterAlternateScreen)?;
+    let mut terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+    loop {
+        let frame = frames.borrow().clone();
+        terminal.draw(|canvas| draw(canvas, &frame, url))?;
+        if frame.is_over() || tokio::task::spawn_blocking(ended_by_key).await?? {
+            return Ok(());
+        }
+    }
+}
+
+/// Gives the terminal back as it was; harmless where it was never taken.
+pub(super) fn restore(taken: bool) {
+    if taken {
+        // Nothing can be done about a terminal that is gone.
+        let _ = disable_raw_mode();
+        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    }
+}
+
+/// In raw mode Ctrl-C is a key like any other.
+fn ended_by_key() -> anyhow::Result<bool> {
+    if !event::poll(LOOK)? {
+        return Ok(false);
+    }
+    let Event::Key(key) = event::read()? else {
+        return Ok(false);
+    };
+    let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    Ok(control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
+}
+
+fn draw(canvas: &mut Canvas<'_>, frame: &Frame, url: &str) {
+    let rows = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ])
+    .split(canvas.area());
+    canvas.render_widget(Paragraph::new(title(frame)), rows[0]);
+    for (index, area) in [rows[1], rows[2]].into_iter().enumerate() {
+        match frame.arms.get(index) {
+            Some(arm) => draw_arm(canvas, area, frame, arm),
+            None => canvas.render_widget(Block::bordered().title(" RetryGuard: next "), area),
+        }
+    }
+    let foot = format!(" page: {url}   q or Ctrl-C ends");
+    canvas.render_widget(
+        Paragraph::new(foot).style(Style::new().fg(Color::DarkGray)),
+        rows[3],
+    );
+}
+
+fn title(frame: &Frame) -> Vec<Line<'static>> {
+    vec![
+        Line::styled(
+            " RetryGuard: a retry storm, and the same without one",
+            Style::new().add_modifier(Modifier::BOLD),
+        ),
+        Line::raw(format!(
+            " {:.0} orders a second; payments can do {:.0} and lose all workers but one from second {:.0} to {:.0}",
+            frame.offered, frame.capacity, frame.fault_from, frame.fault_until
+        )),
+    ]
+}
+
+fn draw_arm(canvas: &mut Canvas<'_>, area: Rect, frame: &Frame, arm: &Arm) {
+    let block = Block::bordered().title(format!(" {} — {} ", arm.title, words(arm.phase)));
+    let inner = block.inner(area);
+    canvas.render_widget(block, area);
+    let columns = Layout::horizontal([Constraint::Fill(1), Constraint::Length(40)]).split(inner);
+    draw_chart(canvas, columns[0], frame, arm);
+    canvas.render_widget(Paragraph::new(facts(arm)), columns[1]);
+}
+
+fn draw_chart(canvas: &mut Canvas<'_>, area: Rect, frame: &Frame, arm: &Arm) {
+    let line = |value: fn(&super::frame::Point) -> f64| -> Vec<(f64, f64)> {
+        arm.points.iter().map(|point| (point.at, value(point))).collect()
+    };
+    let (attempts, paid) = (line(|point| point.attempts), line(|point| point.paid));
+    // Both arms on one scale, so that they can be compared.
+    let top = frame
+        .arms
+        .iter()
+        .flat_map(|arm| &arm.points)
+        .map(|point| point.attempts)
+        .fold(frame.capacity * 1.2, f64::max);
+    let capacity = [(0.0, frame.capacity), (frame.length, frame.capacity)];
+    let set = |name: &'static str, color, data| {
+        Dataset::default()
+            .name(name)
+            .marker(Marker::Braille)
+            .graph_type(GraphType::Line)
+            .style(Style::new().fg(color))
+            .data(data)
+    };
+    let chart = Chart::new(vec![
+        set("capacity", Color::DarkGray, &capacity),
+        set("attempts/s", Color::Red, &attempts),
+        set("paid/s", Color::Green, &paid),
+    ])
+    .x_axis(
+        Axis::default()
+            .bounds([0.0, frame.length])
+            .labels(["0 s".to_owned(), format!("{:.0} s", frame.length)]),
+    )
+    .y_axis(
+        Axis::default()
+            .bounds([0.0, top])
+            .labels(["0".to_owned(), format!("{top:.0}")]),
+    );
+    canvas.render_widget(chart, area);
+}
+
+fn facts(arm: &Arm) -> Vec<Line<'static>> {
+    let Some(point) = arm.points.last() else {
+        return vec![];
+    };
+    let warn = |bad: bool| Style::new().fg(if bad { Color::Red } else { Color::Green });
+    let mut lines = vec![
+        Line::from(vec![
+            Span::raw(format!("orders {:4.0}/s  ", point.calls)),
+            Span::styled(
+                format!("paid {:4.0}/s", point.paid),
+                warn(point.paid < 0.8 * point.calls),
+            ),
+        ]),
+        Line::styled(
+            format!(
+                "attempts {:4.0}/s  amplification {:.1}",
+                point.attempts, point.amplification
+            ),
+            warn(point.amplification > 1.5),
+        ),
+        Line::raw(format!(
+            "waiting {} of {}  workers {}",
+            arm.waiting, arm.queue, arm.workers
+        )),
+        Line::raw(format!(
+            "in all {} orders, {} paid",
+            arm.orders.sent, arm.orders.paid
+        )),
+    ];
+    lines.extend(
+        arm.edges
+            .iter()
+            .filter(|edge| edge.to != "notifications")
+            .map(edge_line),
+    );
+    lines
+}
+
+fn edge_line(edge: &EdgeFrame) -> Line<'static> {
+    let ratio = if edge.calls > 0.0 {
+        edge.attempts / edge.calls
+    } else {
+        0.0
+    };
+    let states = match (edge.breaker, edge.guard) {
+        (None, None) => String::new(),
+        (breaker, guard) => format!(" {} {}", breaker.unwrap_or("-"), guard.unwrap_or("-")),
+    };
+    let text = format!(
+        "{:>7}→{:9} {:4.0}/s ×{ratio:.1}{states}",
+        edge.from, edge.to, edge.attempts
+    );
+    let style = if edge.failing > 0.5 {
+        Style::new().fg(Color::Red)
+    } else {
+        Style::new()
+    };
+    Line::styled(text, style)
+}

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use rayon::prelude::*;
 use retryguard_model::Value;
@@ -48,6 +48,12 @@ impl Tune {
 
     fn answer(&self) -> anyhow::Result<()> {
         let mut world = self.world.clone();
+        if world.pattern == Some(Pattern::Breaker) {
+            return Err(Wrong(anyhow!(
+                "tune searches the parameters of retries only: leave --pattern out, and compare breakers with check --pattern breaker"
+            ))
+            .into());
+        }
         world.pattern = Some(Pattern::Retry);
         let lowered = world.lower().map_err(Wrong)?;
         let own = Candidate {

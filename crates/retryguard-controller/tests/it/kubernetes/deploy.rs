@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
 use retryguard_controller::actuator::Wish;
+use retryguard_controller::actuator::istio::Istio;
 use retryguard_controller::config::Config;
 use retryguard_controller::lead::kubernetes::Lease;
 use retryguard_controller::lead::{Lead as _, Standing};
@@ -159,4 +160,33 @@ async fn the_configuration_of_the_manifests_is_one() {
     let config = Config::parse(text, Path::new(".")).unwrap();
     assert_eq!(config.targets.len(), 1);
     assert!(config.actuators.istio.is_some());
+}
+
+/// The files of the guide, as its reader sends them.
+#[tokio::test]
+async fn the_guides_service_and_configuration_fit_together() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    let folder = folder().join("../test");
+    let text = std::fs::read_to_string(folder.join("reviews.yaml")).unwrap();
+    let (namespace, service) = text.split_once("\n---\n").unwrap();
+    post(&cluster.client, "/api/v1/namespaces", namespace).await;
+    let path = "/apis/networking.istio.io/v1/namespaces/bookinfo/virtualservices";
+    post(&cluster.client, path, service).await;
+    let config = Config::load(&folder.join("controller.yaml")).unwrap();
+    let settings = config.actuators.istio.unwrap();
+    let targets: Vec<_> = config
+        .targets
+        .iter()
+        .map(|target| (target.name.clone(), target.istio.clone().unwrap()))
+        .collect();
+    let istio = Istio::new(cluster.client.clone(), settings, &targets, "test");
+    let objects: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), "bookinfo", &resource());
+    apply(&istio, "reviews", Wish::Off).await;
+    let object = objects.get("reviews").await.unwrap();
+    assert_eq!(object.data["spec"]["http"][0]["retries"], off());
+    apply(&istio, "reviews", Wish::Original).await;
+    let object = objects.get("reviews").await.unwrap();
+    assert_eq!(object.data["spec"]["http"][0]["retries"]["attempts"], 5);
 }

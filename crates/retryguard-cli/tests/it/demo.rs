@@ -1,5 +1,7 @@
 //! The demo as a child process: plain lines, a page, and nothing left behind.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,

@@ -5,6 +5,9 @@
 //! [`actuator::Actuator`] brings the two together. Nothing of it is on the path of a request.
 
 pub mod actuator;
+pub mod ask;
+#[cfg(feature = "aws")]
+pub mod aws;
 pub mod board;
 mod cap;
 pub mod clock;

@@ -212,6 +212,15 @@ pub(crate) async fn istio(
 }
 
 /// Starts the actuator `aws`.
+#[cfg(feature = "aws")]
+pub(crate) async fn aws(
+    settings: &settings::aws::Settings,
+    targets: Vec<(TargetName, settings::aws::Target)>,
+) -> Started {
+    Ok(Arc::new(aws::Aws::start(settings, targets).await?))
+}
+
+#[cfg(not(feature = "aws"))]
 pub(crate) async fn aws(
     _settings: &settings::aws::Settings,
     _targets: Vec<(TargetName, settings::aws::Target)>,
@@ -224,11 +233,9 @@ pub(crate) async fn aws(
 
 /// Starts the actuator `policy-server`.
 pub(crate) async fn policy_server(
-    _settings: &settings::policy_server::Settings,
-    _targets: Vec<(TargetName, settings::policy_server::Target)>,
+    settings: &settings::policy_server::Settings,
+    targets: Vec<(TargetName, settings::policy_server::Target)>,
 ) -> Started {
-    Err(StartError::NotBuilt {
-        what: "policy-server",
-        feature: "controller",
-    })
+    let server = policy_server::PolicyServer::start(&settings.folder, &settings.listen, targets).await?;
+    Ok(Arc::new(server))
 }

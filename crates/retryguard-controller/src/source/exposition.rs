@@ -126,7 +126,9 @@ mod tests {
 
     use super::*;
 
-    fn all(page: &str) -> Result<Vec<(String, Vec<(String, String)>, f64)>, Broken> {
+    type Read = (String, Vec<(String, String)>, f64);
+
+    fn all(page: &str) -> Result<Vec<Read>, Broken> {
         let mut found = Vec::new();
         lines(
             page,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use retryguard_core::guard::{Sample, Signal};
 
-pub(crate) use fetch::choose_tls;
+pub(crate) use fetch::{Access, Fetch, choose_tls};
 
 use crate::{config, start::StartError, target::TargetName};
 
@@ -120,6 +120,15 @@ pub(crate) async fn scrape(
 }
 
 /// Starts the source `cloudwatch`.
+#[cfg(feature = "aws")]
+pub(crate) async fn cloudwatch(
+    settings: &config::source::cloudwatch::Settings,
+    targets: Vec<(TargetName, config::source::cloudwatch::Target)>,
+) -> Result<Box<dyn Source>, StartError> {
+    Ok(Box::new(cloudwatch::CloudWatch::start(settings, targets).await?))
+}
+
+#[cfg(not(feature = "aws"))]
 pub(crate) async fn cloudwatch(
     _settings: &config::source::cloudwatch::Settings,
     _targets: Vec<(TargetName, config::source::cloudwatch::Target)>,

@@ -8,7 +8,7 @@ use retryguard_core::Ratio;
 use super::{
     Reading, Round, Source, SourceError,
     exposition::{self, Line},
-    fetch::{Fetch, shown},
+    fetch::{Access, Fetch, shown},
     series::{Role, Tally, Term, terms},
 };
 use crate::{
@@ -44,7 +44,11 @@ struct Count {
 impl Scrape {
     /// Nothing is asked before the first round.
     pub(crate) fn new(settings: &Settings, targets: Vec<(TargetName, Target)>) -> Result<Self, StartError> {
-        let fetch = Fetch::new("scrape", settings.token_file.as_deref())?;
+        let access = Access {
+            token_file: settings.token_file.as_deref(),
+            ca_file: settings.ca_file.as_deref(),
+        };
+        let fetch = Fetch::new("scrape", access)?;
         let mut pages = Vec::new();
         for address in &settings.addresses {
             let url = Url::parse(address).map_err(|error| StartError::Settings {

@@ -1,11 +1,14 @@
 //! The controller from the outside.
 
+#[cfg(feature = "aws")]
+mod aws;
 #[cfg(feature = "envoy")]
 mod envoy;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 #[cfg(any(feature = "redis", feature = "postgres"))]
 mod leads;
+mod operator;
 mod scripted;
 mod sources;
 mod trouble;

@@ -15,6 +15,8 @@ pub struct Settings {
     pub url: String,
     /// The file with the token that it wants.
     pub token_file: Option<PathBuf>,
+    /// The file with the certificates that it is trusted by; the machine's where none is written.
+    pub ca_file: Option<PathBuf>,
     /// How often it is asked.
     pub every: Duration,
     /// The time that one question looks back: at least two of the server's own scrapes.
@@ -65,6 +67,9 @@ impl Settings {
         let token_file = block
             .text("tokenFile", "the path of a file with the token", mistakes)
             .map(|path| place.path(path));
+        let ca_file = block
+            .text("caFile", "the path of a PEM file", mistakes)
+            .map(|path| place.path(path));
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
         let every = block.duration("every", second..=hour, mistakes);
         let every = every.unwrap_or(Duration::from_secs(5));
@@ -82,6 +87,7 @@ impl Settings {
         Some(Self {
             url: url?,
             token_file,
+            ca_file,
             every,
             window,
             quantile: quantile.unwrap_or(Ratio::percent(95)),

@@ -18,6 +18,8 @@ pub struct Settings {
     pub addresses: Vec<String>,
     /// The file with the token that they want.
     pub token_file: Option<PathBuf>,
+    /// The file with the certificates that it is trusted by; the machine's where none is written.
+    pub ca_file: Option<PathBuf>,
     /// How often.
     pub every: Duration,
     /// Which quantile of the delay is read.
@@ -52,6 +54,9 @@ impl Settings {
         let token_file = block
             .text("tokenFile", "the path of a file with the token", mistakes)
             .map(|path| place.path(path));
+        let ca_file = block
+            .text("caFile", "the path of a PEM file", mistakes)
+            .map(|path| place.path(path));
         let limits = Duration::from_millis(100)..=Duration::from_secs(3600);
         let every = block.duration("every", limits, mistakes);
         let quantile = block.share("quantile", Ratio::percent(1)..=Ratio::percent(99), mistakes);
@@ -59,6 +64,7 @@ impl Settings {
         Some(Self {
             addresses,
             token_file,
+            ca_file,
             every: every.unwrap_or(Duration::from_secs(1)),
             quantile: quantile.unwrap_or(Ratio::percent(95)),
         })

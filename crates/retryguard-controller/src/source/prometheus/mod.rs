@@ -13,7 +13,7 @@ use retryguard_core::guard::Sample;
 
 use super::{
     Reading, Round, Signals, Source, SourceError,
-    fetch::{Fetch, excerpt, shown},
+    fetch::{Access, Fetch, excerpt, shown},
     series::{Role, Tally, Term, terms, whole},
 };
 use crate::{
@@ -54,7 +54,11 @@ enum Asks {
 impl Prometheus {
     /// Nothing is asked before the first round.
     pub(crate) fn new(settings: &Settings, targets: Vec<(TargetName, Target)>) -> Result<Self, StartError> {
-        let fetch = Fetch::new("prometheus", settings.token_file.as_deref())?;
+        let access = Access {
+            token_file: settings.token_file.as_deref(),
+            ca_file: settings.ca_file.as_deref(),
+        };
+        let fetch = Fetch::new("prometheus", access)?;
         let bad = |reason: String| StartError::Settings {
             what: "prometheus",
             reason,

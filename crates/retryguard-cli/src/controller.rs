@@ -1,0 +1,99 @@
+//! `retryguard controller`: watches services in any language and switches their retries off while they do harm.
+
+#[cfg(feature = "controller")]
+mod start;
+#[cfg(feature = "controller")]
+mod status;
+
+use std::{path::PathBuf, process::ExitCode};
+
+/// Watch services in any language and switch their retries off while they do harm.
+///
+/// Runs until it is asked to stop (SIGTERM or Ctrl-C), and then restores what it changed. Exits with 0 when
+/// everything is as the user configured it, with 1 when something could not be restored, and with 2 when it
+/// cannot start. Every key of the configuration is explained in docs/controller.md.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The configuration.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// When stopped, leave the data plane as it is.
+    #[arg(long)]
+    leave: bool,
+    /// Read the configuration, tell every mistake in it, and stop.
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Status(Status),
+}
+
+/// Show what a running controller sees and does, as a table.
+#[derive(clap::Args)]
+pub(crate) struct Status {
+    /// Where it listens.
+    #[arg(long, default_value = "http://127.0.0.1:9464")]
+    address: String,
+    /// The file with the token that it wants.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The certificates to trust, as PEM; those of the machine where none is given.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Print the status as it is.
+    #[arg(long)]
+    json: bool,
+}
+
+#[cfg(feature = "controller")]
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match (&arguments.command, &arguments.config) {
+        (Some(Command::Status(status)), _) => status::run(status),
+        (None, Some(config)) if arguments.check => start::check(config),
+        (None, Some(config)) => start::run(config, arguments.dry_run, arguments.leave),
+        (None, None) => {
+            eprintln!("retryguard controller: which configuration? Write `--config controller.yaml`");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(not(feature = "controller"))]
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let Arguments {
+        command,
+        config,
+        dry_run,
+        leave,
+        check,
+    } = arguments;
+    if let Some(Command::Status(Status {
+        address,
+        token_file,
+        ca_file,
+        json,
+    })) = command
+    {
+        let _ = (address, token_file, ca_file, json);
+    }
+    let _ = (config, dry_run, leave, check);
+    without_it("controller")
+}
+
+/// How to get what this build does not have.
+#[cfg(not(feature = "controller"))]
+pub(crate) fn without_it(command: &str) -> ExitCode {
+    eprintln!(
+        "retryguard {command}: this program was built without the controller; build it with \
+         `cargo build --release -p retryguard-cli --features controller` (or kubernetes, aws, full)"
+    );
+    ExitCode::from(2)
+}

@@ -1,0 +1,80 @@
+//! Runs the controller until it is asked to stop.
+
+use std::{path::Path, process::ExitCode};
+
+use retryguard_controller::{
+    config::{Config, ConfigError},
+    run::{Ended, QUESTIONS, run as run_loop},
+    serve, start,
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+
+pub(super) fn check(path: &Path) -> ExitCode {
+    match Config::load(path) {
+        Ok(config) => {
+            eprintln!("{}: no mistake, {} targets", path.display(), config.targets.len());
+            ExitCode::SUCCESS
+        }
+        Err(error) => tell(&error),
+    }
+}
+
+pub(super) fn run(path: &Path, dry_run: bool, leave: bool) -> ExitCode {
+    let config = match Config::load(path) {
+        Ok(config) => config,
+        Err(error) => return tell(&error),
+    };
+    super::super::policy::log();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("retryguard controller: no runtime: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match runtime.block_on(controller(&config, dry_run, leave)) {
+        Ok(Ended::Incomplete) => ExitCode::FAILURE,
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("retryguard controller: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn controller(config: &Config, dry_run: bool, leave: bool) -> anyhow::Result<Ended> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let parts = start::parts(config, dry_run, leave).await?;
+    let (asking, asks) = mpsc::channel(QUESTIONS);
+    let port = serve::status(&config.status, asking).await?;
+    eprintln!("status on {}", port.address());
+    Ok(run_loop(parts, asks, async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+    .await)
+}
+
+fn tell(error: &ConfigError) -> ExitCode {
+    match error {
+        ConfigError::Wrong { path, mistakes } => {
+            for mistake in mistakes.as_slice() {
+                let (line, column) = (mistake.at.line, mistake.at.column);
+                eprintln!(
+                    "{}:{line}:{column}: {}; {}",
+                    path.display(),
+                    mistake.message,
+                    mistake.help
+                );
+            }
+        }
+        other => eprintln!("retryguard controller: {other}"),
+    }
+    ExitCode::from(2)
+}

@@ -1,0 +1,88 @@
+//! `retryguard policy serve DIR`: policies over HTTP, for clients that fetch theirs.
+
+use std::{path::PathBuf, process::ExitCode};
+
+/// Serve policies over HTTP, for clients that fetch theirs.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Serve(Serve),
+}
+
+/// Serve the policies of a folder with ETag and long poll; a wrong file keeps its last good version.
+///
+/// GET /policies lists them, GET /policies/NAME gives one. Decisions that a controller keeps in the same folder
+/// are merged in. Runs until Ctrl-C.
+#[derive(clap::Args)]
+struct Serve {
+    /// The folder with the policies, NAME.yaml each.
+    folder: PathBuf,
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1:9465")]
+    listen: std::net::SocketAddr,
+    /// The file with the token that clients must carry.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+#[cfg(not(feature = "controller"))]
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let Command::Serve(Serve {
+        folder,
+        listen,
+        token_file,
+    }) = &arguments.command;
+    let _ = (folder, listen, token_file);
+    crate::controller::without_it("policy")
+}
+
+#[cfg(feature = "controller")]
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let Command::Serve(arguments) = &arguments.command;
+    log();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let served = runtime
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(serve(arguments)));
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("retryguard policy serve: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(feature = "controller")]
+async fn serve(arguments: &Serve) -> anyhow::Result<()> {
+    use retryguard_controller::{actuator::policy_server::PolicyServer, config::listen::Listen};
+    let listen = Listen {
+        address: arguments.listen,
+        tls: None,
+        token_file: arguments.token_file.clone(),
+    };
+    let server = PolicyServer::start(&arguments.folder, &listen, Vec::new()).await?;
+    eprintln!(
+        "serving {} on http://{}/policies",
+        server.names().join(", "),
+        server.address()
+    );
+    tokio::signal::ctrl_c().await?;
+    Ok(())
+}
+
+/// One line of JSON for every event, on standard error.
+#[cfg(feature = "controller")]
+pub(crate) fn log() {
+    // Fails only where a logger is there already.
+    let _ = tracing_subscriber::fmt()
+        .json()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing::Level::INFO)
+        .try_init();
+}

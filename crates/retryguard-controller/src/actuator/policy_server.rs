@@ -1,1 +1,0 @@
-//! Policies over HTTP, with the decisions merged in.

@@ -1,0 +1,176 @@
+//! The folder: policies and decisions, read again and again, and never forgotten for a mistake.
+
+use std::{
+    collections::{BTreeMap, hash_map::DefaultHasher},
+    fs,
+    hash::{Hash as _, Hasher as _},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use retryguard_core::Ratio;
+use retryguard_policy::{LARGEST_FILE, Policy};
+use serde_json::{Value, json};
+
+use super::merge::merged;
+use crate::{actuator::Wish, target::TargetName};
+
+/// The most policies of one folder.
+pub(super) const MOST_POLICIES: usize = 1_000;
+
+/// Where decisions are kept, beside the policies, so that a controller that was killed finds them again.
+const DECISIONS: &str = ".retryguard-decisions.json";
+
+/// One decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Decision {
+    pub(super) service: String,
+    pub(super) wish: Wish,
+}
+
+pub(super) type Decisions = BTreeMap<TargetName, Decision>;
+
+/// A policy as it is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Served {
+    /// Counts what was served under this name since the start.
+    pub(super) version: u64,
+    pub(super) text: String,
+    pub(super) etag: String,
+    pub(super) digest: String,
+    pub(super) period: Duration,
+    /// Why the file as it is now is not what is served.
+    pub(super) refused: Option<String>,
+}
+
+/// Every policy, by the file's name without its ending.
+pub(super) type Policies = BTreeMap<String, Arc<Served>>;
+
+/// Reads the folder anew. What cannot be read or is wrong keeps its last good version, and says so.
+pub(super) fn read(folder: &Path, decisions: &Decisions, last: &Policies) -> io::Result<Policies> {
+    let mut now = Policies::new();
+    for file in fs::read_dir(folder)?.take(10 * MOST_POLICIES) {
+        let path = file?.path();
+        let yaml = path
+            .extension()
+            .is_some_and(|extension| extension == "yaml" || extension == "yml");
+        let Some(name) = path.file_stem().and_then(|name| name.to_str()).filter(|_| yaml) else {
+            continue;
+        };
+        if now.len() == MOST_POLICIES {
+            return Err(io::Error::other(format!(
+                "more than {MOST_POLICIES} policies in one folder"
+            )));
+        }
+        let before = last.get(name);
+        match served(&path, decisions, before) {
+            Ok(served) => {
+                now.insert(name.to_owned(), served);
+            }
+            Err(reason) => match before {
+                Some(before) => {
+                    let kept = Served {
+                        refused: Some(reason),
+                        ..(**before).clone()
+                    };
+                    now.insert(name.to_owned(), Arc::new(kept));
+                }
+                None => {
+                    tracing::error!(target: "retryguard::controller", policy = name, reason, "policy refused");
+                }
+            },
+        }
+    }
+    Ok(now)
+}
+
+fn served(path: &Path, decisions: &Decisions, before: Option<&Arc<Served>>) -> Result<Arc<Served>, String> {
+    let mut text = String::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(LARGEST_FILE as u64 + 1).read_to_string(&mut text))
+        .map_err(|error| error.to_string())?;
+    let policy = Policy::parse(&text).map_err(|wrong| wrong.to_string())?;
+    let wishes = decisions
+        .values()
+        .map(|decision| (decision.service.as_str(), decision.wish));
+    let text = merged(&text, &policy, wishes).map_err(|wrong| wrong.to_string())?;
+    let policy = Policy::parse(&text).map_err(|wrong| wrong.to_string())?;
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let etag = format!("\"{:016x}\"", hasher.finish());
+    if let Some(before) = before.filter(|before| before.etag == etag && before.refused.is_none()) {
+        return Ok(Arc::clone(before));
+    }
+    let same = before.is_some_and(|before| before.etag == etag);
+    let version = before.map_or(0, |before| before.version) + u64::from(!same);
+    Ok(Arc::new(Served {
+        version,
+        etag,
+        digest: policy.digest().to_owned(),
+        period: policy.remote_period(),
+        text,
+        refused: None,
+    }))
+}
+
+/// The decisions that stand beside the policies; none where there is no such file.
+pub(super) fn decisions(folder: &Path) -> io::Result<Decisions> {
+    let path = folder.join(DECISIONS);
+    let mut text = String::new();
+    match fs::File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Decisions::new()),
+        Err(error) => return Err(error),
+        Ok(file) => file.take(LARGEST_FILE as u64 + 1).read_to_string(&mut text)?,
+    };
+    parse(&text).ok_or_else(|| io::Error::other(format!("{} is not what we write", path.display())))
+}
+
+fn parse(text: &str) -> Option<Decisions> {
+    let root: Value = serde_json::from_str(text).ok()?;
+    root.as_object()?
+        .iter()
+        .map(|(target, value)| {
+            let share = value["shareParts"].as_u64().map(Ratio::from_parts);
+            let wish = match value["wish"].as_str()? {
+                "off" => Wish::Off,
+                "part" => Wish::Part {
+                    step: u8::try_from(value["step"].as_u64()?).ok()?,
+                    share: share.filter(|share| *share <= Ratio::ONE)?,
+                },
+                _ => return None,
+            };
+            let service = value["service"].as_str()?.to_owned();
+            Some((TargetName::new(target), Decision { service, wish }))
+        })
+        .collect()
+}
+
+/// Writes them beside the policies, whole or not at all.
+pub(super) fn keep(folder: &Path, decisions: &Decisions) -> io::Result<()> {
+    let path = folder.join(DECISIONS);
+    if decisions.is_empty() {
+        return match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    }
+    let all: serde_json::Map<String, Value> = decisions
+        .iter()
+        .filter_map(|(target, decision)| {
+            let service = &decision.service;
+            let value = match decision.wish {
+                Wish::Original => return None,
+                Wish::Off => json!({"service": service, "wish": "off"}),
+                Wish::Part { step, share } => {
+                    json!({"service": service, "wish": "part", "step": step, "shareParts": share.parts()})
+                }
+            };
+            Some((target.as_str().to_owned(), value))
+        })
+        .collect();
+    let draft: PathBuf = folder.join(format!("{DECISIONS}.new"));
+    fs::write(&draft, Value::Object(all).to_string())?;
+    fs::rename(&draft, &path)
+}

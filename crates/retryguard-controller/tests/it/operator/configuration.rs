@@ -1,0 +1,131 @@
+use std::path::Path;
+
+use retryguard_controller::config::Config;
+use retryguard_core::guard::Signal;
+
+fn mistakes(text: &str) -> String {
+    Config::parse(text, Path::new(".")).unwrap_err().to_string()
+}
+
+/// The worked example of the reference page, as it stands there.
+#[test]
+fn the_example_of_the_page_is_a_configuration() {
+    let page = include_str!("../../../../../docs/controller.md");
+    let example = page
+        .split("```yaml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("policy.yaml"),
+        "services: {reviews: {guard: {offAbove: 30%}}}",
+    )
+    .unwrap();
+    let config = Config::parse(example, folder.path()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let reviews = config
+        .targets
+        .iter()
+        .find(|target| target.name.as_str() == "reviews")
+        .unwrap();
+    assert_eq!(reviews.source(), "prometheus");
+    assert_eq!(reviews.actuators(), ["envoy-rtds"]);
+    assert_eq!(reviews.guards[0].signal, Signal::Rejections);
+}
+
+#[test]
+fn every_mistake_is_told_at_once_with_its_line_and_cure() {
+    let told = mistakes(
+        "sources:
+  prometeus: {url: http://127.0.0.1:9090}
+actuators:
+  policy-server: {folder: ., listen: everywhere}
+limits: {hold: soon, changesPerMinute: 0}
+lead: {redis: {}}
+targets:
+  reviews: {prometheus: {}, guard: {offAbove: 1}}
+",
+    );
+    for part in [
+        "line 2, column 3: unknown key `prometeus`",
+        "did you mean `prometheus`?",
+        "line 4",
+        "`listen` is `everywhere`",
+        "line 5",
+        "`hold` is `soon`",
+        "`changesPerMinute` is `0`",
+        "a lock needs one address",
+        "`prometheus` is not configured",
+        "does not say which metrics are its",
+        "`offAbove` is `1`",
+    ] {
+        assert!(told.contains(part), "{part} is not in:\n{told}");
+    }
+}
+
+#[test]
+fn nothing_at_all_says_what_is_missing() {
+    let told = mistakes("");
+    for key in ["`sources:`", "`actuators:`", "`targets:`"] {
+        assert!(told.contains(key), "{told}");
+    }
+}
+
+/// An address with a password would end up in logs: it is refused, and not repeated.
+#[test]
+fn a_password_in_an_address_is_refused_unseen() {
+    let told = mistakes(
+        "sources: {prometheus: {url: 'http://me:s3cret@127.0.0.1:9090'}}\nactuators: {policy-server: {folder: .}}\ntargets: {a: {prometheus: {envoy: {}}}}",
+    );
+    assert!(told.contains("tokenFile") && !told.contains("s3cret"), "{told}");
+}
+
+#[test]
+fn guards_come_from_the_policy_or_stand_in_a_list() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("p.yaml"),
+        "services: {a: {guard: {offAbove: 33%}}}",
+    )
+    .unwrap();
+    let text = "policy: p.yaml
+sources: {scrape: {addresses: ['http://127.0.0.1:1/']}}
+actuators: {policy-server: {folder: .}}
+targets:
+  one: {service: a, scrape: {envoy: {}}}
+  two:
+    scrape: {envoy: {}}
+    guard: [{signal: retries-per-call}, {signal: delay, offAbove: 2s}]
+";
+    let config = Config::parse(text, folder.path()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let signals = |target: usize| -> Vec<&str> {
+        let guards = config.targets[target].guards.iter();
+        guards.map(|guard| guard.signal.as_str()).collect()
+    };
+    assert_eq!(signals(0), ["rejections", "retries-per-call"]);
+    assert_eq!(signals(1), ["retries-per-call", "delay"]);
+    assert!(config.targets[1].scrape.as_ref().unwrap().delay);
+    let retryguard_core::guard::Mode::Hysteresis(rules) = config.targets[0].guards[0].mode else {
+        panic!("the default mode");
+    };
+    assert_eq!(rules.off_above, retryguard_core::Ratio::percent(33));
+    let wrong = mistakes(&text.replace("policy: p.yaml\n", "policy: none.yaml\n"));
+    assert!(wrong.contains("none.yaml"), "{wrong}");
+}
+
+#[test]
+fn the_most_targets_and_one_more() {
+    let head = "sources: {scrape: {addresses: ['http://127.0.0.1:1/']}}\nactuators: {policy-server: {folder: .}}\ntargets:\n";
+    let with = |count: usize| {
+        let lines = (0..count).map(|number| format!("  t{number}: {{scrape: {{envoy: {{}}}}}}\n"));
+        head.to_owned() + &lines.collect::<String>()
+    };
+    let most = retryguard_controller::config::MOST_TARGETS;
+    assert_eq!(
+        Config::parse(&with(most), Path::new(".")).unwrap().targets.len(),
+        most
+    );
+    assert!(mistakes(&with(most + 1)).contains("split them over several"));
+}

@@ -1,0 +1,8 @@
+//! What an operator writes and sees.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod configuration;
+mod policies;
+mod port;
+mod soak;

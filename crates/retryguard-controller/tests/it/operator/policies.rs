@@ -1,0 +1,197 @@
+//! Policies over HTTP, to a client of our own library.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use retryguard::{RetryGuardLayer, remote::LivePolicy};
+use retryguard_controller::{
+    actuator::{Actuator, Change, Held, Wish, policy_server::PolicyServer},
+    board::Watched,
+    config::{actuator::policy_server::Target, limits::Limits, listen::Listen},
+    lead::Alone,
+    run::{Ended, Parts, QUESTIONS, run},
+    target::TargetName,
+};
+use retryguard_core::guard::{Hysteresis, Mode, Settings};
+
+use crate::scripted::{ScriptedSource, reading};
+
+const POLICY: &str = "# mine\nservices: {payments: {maxRetries: 4}}\nremotePeriod: 1s\n";
+
+async fn server(folder: &Path) -> PolicyServer {
+    let listen = Listen {
+        address: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
+        token_file: None,
+    };
+    let target = Target {
+        service: "payments".to_owned(),
+    };
+    let targets = vec![(TargetName::new("payments"), target)];
+    PolicyServer::start(folder, &listen, targets).await.unwrap()
+}
+
+fn change(wish: Wish) -> Change {
+    Change {
+        target: TargetName::new("payments"),
+        wish,
+        why: "a test".to_owned(),
+        term: 1,
+    }
+}
+
+async fn get(server: &PolicyServer, query: &str, etag: Option<&str>) -> reqwest::Response {
+    let url = format!("http://{}/policies/mine{query}", server.address());
+    let mut request = reqwest::Client::new().get(url);
+    if let Some(etag) = etag {
+        request = request.header("if-none-match", etag);
+    }
+    request.send().await.unwrap()
+}
+
+fn header(answer: &reqwest::Response, name: &str) -> String {
+    let value = answer.headers().get(name).unwrap_or_else(|| panic!("{name}"));
+    value.to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_etag_saves_the_text_and_a_long_poll_waits_for_news() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.yaml"), POLICY).unwrap();
+    let server = Arc::new(server(folder.path()).await);
+    let first = get(&server, "", None).await;
+    assert_eq!(first.status(), 200);
+    let etag = header(&first, "etag");
+    let after: f64 = header(&first, "x-retryguard-poll-after").parse().unwrap();
+    assert!((0.5..=1.5).contains(&after), "{after}");
+    assert_eq!(header(&first, "x-retryguard-version"), "1");
+    assert_eq!(first.text().await.unwrap(), POLICY);
+    assert_eq!(get(&server, "", Some(&etag)).await.status(), 304);
+    let waiting = {
+        let (server, etag) = (Arc::clone(&server), etag.clone());
+        tokio::spawn(async move { get(&server, "?wait=60", Some(&etag)).await })
+    };
+    retryguard_controller::clock::sleep(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished());
+    server.apply(&change(Wish::Off)).await.unwrap();
+    let news = waiting.await.unwrap();
+    assert_eq!(news.status(), 200);
+    assert_eq!(header(&news, "x-retryguard-version"), "2");
+    let policy = retryguard_policy::Policy::parse(&news.text().await.unwrap()).unwrap();
+    assert_eq!(policy.service("payments").target.call.retries, 0);
+    server.apply(&change(Wish::Original)).await.unwrap();
+    let back = get(&server, "", None).await;
+    assert_eq!(header(&back, "etag"), etag, "to the byte");
+    assert_eq!(get(&server, "x", None).await.status(), 404);
+}
+
+#[tokio::test]
+async fn a_wrong_file_keeps_its_last_good_version_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.yaml");
+    std::fs::write(&path, POLICY).unwrap();
+    let server = server(folder.path()).await;
+    std::fs::write(&path, "services: {payments: {maxRetrys: 4}}").unwrap();
+    server.apply(&change(Wish::Original)).await.unwrap();
+    let answer = get(&server, "", None).await;
+    assert!(header(&answer, "x-retryguard-refused").contains("unknown key `maxRetrys`"));
+    assert_eq!(answer.text().await.unwrap(), POLICY);
+    assert!(server.details()["mine"]["refused"].is_string());
+}
+
+/// Killed while retries were off: the next one finds the decision beside the policies and goes on serving it.
+#[tokio::test]
+async fn decisions_outlive_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.yaml"), POLICY).unwrap();
+    let first = server(folder.path()).await;
+    first.apply(&change(Wish::Off)).await.unwrap();
+    drop(first);
+    let second = server(folder.path()).await;
+    let found = second.find().await.unwrap();
+    assert_eq!(found[0].held, Held::Ours(Wish::Off));
+    assert!(
+        get(&second, "", None)
+            .await
+            .text()
+            .await
+            .unwrap()
+            .contains("\"maxRetries\": 0")
+    );
+    second.apply(&change(Wish::Original)).await.unwrap();
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "no trace of us"
+    );
+}
+
+/// From the signal to the client: an overload is measured, and a client of our library that runs all the time
+/// loses its retries and gets them back.
+#[tokio::test]
+async fn a_running_client_loses_its_retries_and_gets_them_back() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.yaml"), POLICY).unwrap();
+    let server = Arc::new(server(folder.path()).await);
+    let url = format!("http://{}/policies/mine", server.address());
+    let live = LivePolicy::http(url).await.unwrap();
+    let _layer: RetryGuardLayer<()> = live.layer("payments", ());
+    let retries = || live.policy().service("payments").target.call.retries;
+    assert_eq!(retries(), 4);
+    let short = Duration::from_millis(500);
+    let guard = Settings {
+        mode: Mode::Hysteresis(Hysteresis {
+            cool_down: short,
+            step_for: short,
+            ..Hysteresis::default()
+        }),
+        ..Settings::default()
+    };
+    let overload = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let seen = Arc::clone(&overload);
+    let script = move |_| {
+        let rejected = if seen.load(std::sync::atomic::Ordering::SeqCst) {
+            60
+        } else {
+            0
+        };
+        Ok(vec![reading("payments", rejected)])
+    };
+    let parts = Parts {
+        watched: vec![Watched {
+            name: TargetName::new("payments"),
+            guards: vec![guard],
+            source: "scripted",
+            actuators: vec![0],
+        }],
+        sources: vec![Box::new(ScriptedSource {
+            script: Box::new(script),
+            second: 0,
+        })],
+        actuators: vec![server],
+        lead: Box::new(Alone),
+        limits: Limits::default(),
+        dry_run: false,
+        leave: false,
+    };
+    let (_asking, asks) = tokio::sync::mpsc::channel(QUESTIONS);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let controller = tokio::spawn(run(parts, asks, async {
+        let _ = stopped.await;
+    }));
+    until(|| retries() == 0).await;
+    overload.store(false, std::sync::atomic::Ordering::SeqCst);
+    until(|| (1..4).contains(&retries())).await;
+    until(|| retries() == 4).await;
+    stop.send(()).unwrap();
+    assert_eq!(controller.await.unwrap(), Ended::Restored);
+}
+
+async fn until(yes: impl Fn() -> bool) {
+    for _ in 0..600 {
+        if yes() {
+            return;
+        }
+        retryguard_controller::clock::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it did not come to that");
+}

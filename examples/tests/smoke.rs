@@ -104,3 +104,13 @@ async fn opentelemetry() {
     ];
     check("opentelemetry", &promised).await;
 }
+
+#[tokio::test]
+async fn outbox() {
+    let promised = [
+        "4 events wait",
+        "mail to ann: tea\nmail to ann: pot\nmail to ben: cup\n",
+        "parked, for eve: 400 Bad Request",
+    ];
+    check("outbox", &promised).await;
+}

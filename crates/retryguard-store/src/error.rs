@@ -101,7 +101,9 @@ pub enum StoreError {
     #[error("the claim has been taken over by another request or completed already")]
     ClaimLost,
     /// The claim is kept in another kind of store than the transaction belongs to.
-    #[error("the claim is kept in {claim}, and the transaction belongs to {transaction}: they must be one database")]
+    #[error(
+        "the claim is kept in {claim}, and the transaction belongs to {transaction}: they must be one database"
+    )]
     OtherDatabase {
         /// Where the claim is kept.
         claim: Backend,
@@ -177,7 +179,10 @@ impl StoreError {
             || error.is_connection_dropped()
             || error.is_connection_refusal()
             || error.is_timeout()
-            || matches!(error.code(), Some("LOADING" | "MASTERDOWN" | "READONLY" | "CLUSTERDOWN"));
+            || matches!(
+                error.code(),
+                Some("LOADING" | "MASTERDOWN" | "READONLY" | "CLUSTERDOWN")
+            );
         let cause = Box::new(error);
         if full {
             Self::Full {

@@ -49,11 +49,12 @@ pub async fn sqlite(pool: &sqlx::SqlitePool) -> Result<(), StoreError> {
         .await
         .map_err(failed)?;
     for step in SQLITE {
-        let done = sqlx::query("INSERT INTO retryguard_migrations (number) VALUES (?) ON CONFLICT DO NOTHING")
-            .bind(step.number)
-            .execute(&mut *transaction)
-            .await
-            .map_err(failed)?;
+        let done =
+            sqlx::query("INSERT INTO retryguard_migrations (number) VALUES (?) ON CONFLICT DO NOTHING")
+                .bind(step.number)
+                .execute(&mut *transaction)
+                .await
+                .map_err(failed)?;
         if done.rows_affected() == 1 {
             sqlx::raw_sql(step.sql)
                 .execute(&mut *transaction)
@@ -85,11 +86,12 @@ pub async fn postgres(pool: &sqlx::PgPool) -> Result<(), StoreError> {
         .await
         .map_err(failed)?;
     for step in POSTGRES {
-        let done = sqlx::query("INSERT INTO retryguard_migrations (number) VALUES ($1) ON CONFLICT DO NOTHING")
-            .bind(step.number)
-            .execute(&mut *transaction)
-            .await
-            .map_err(failed)?;
+        let done =
+            sqlx::query("INSERT INTO retryguard_migrations (number) VALUES ($1) ON CONFLICT DO NOTHING")
+                .bind(step.number)
+                .execute(&mut *transaction)
+                .await
+                .map_err(failed)?;
         if done.rows_affected() == 1 {
             sqlx::raw_sql(step.sql)
                 .execute(&mut *transaction)

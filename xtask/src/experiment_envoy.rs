@@ -24,7 +24,6 @@ pub(crate) fn write() -> anyhow::Result<()> {
             "--features=envoy",
             "--test=it",
             "--",
-            "--ignored",
             "--exact",
             "--nocapture",
             "envoy::storm::experiment::write_the_experiment",

@@ -18,7 +18,6 @@ const MANY: f64 = 4.0;
 
 /// No test: the process that the one below starts and kills.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a controller that runs until it is killed, started by another test"]
 async fn a_process_of_its_own() {
     if let Ok(configuration) = std::env::var(VARIABLE) {
         let _controller = Controller::start(&configuration).await;
@@ -29,7 +28,7 @@ async fn a_process_of_its_own() {
 fn launch(configuration: &str) -> Process {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--ignored", "--exact", "envoy::killed::a_process_of_its_own"])
+        .args(["--exact", "envoy::killed::a_process_of_its_own"])
         .env(VARIABLE, configuration)
         .stdout(Stdio::null())
         .stderr(Stdio::null());

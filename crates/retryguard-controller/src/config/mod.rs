@@ -4,6 +4,7 @@
 //! mistake of the file: the file means the same everywhere, and [`crate::start`] says what to build.
 
 pub mod actuator;
+pub mod aws;
 mod guard;
 pub mod lead;
 pub mod limits;
@@ -111,6 +112,9 @@ fn whole(mut block: Block<'_>, folder: &Path, mistakes: &mut Mistakes) -> Option
         || Some(listen::Listen::at(STATUS_ADDRESS)),
         |status| listen::Listen::read(status, STATUS_ADDRESS, &place, mistakes),
     );
+    if let Some(cloudwatch) = &sources.cloudwatch {
+        cloudwatch.check(&limits, &block, mistakes);
+    }
     let targets = block.need("targets", "one block per service to watch", mistakes);
     let targets = targets.map(|node| target::read(node, &policy, &sources, &actuators, mistakes));
     block.close(mistakes);

@@ -3,7 +3,6 @@
 //! The crate `retryguard-parts` finds a program by the variable `RETRYGUARD_PART_<NAME>` or on the `PATH`; what
 //! does not come from a Debian package is kept under the target folder, keyed by its version.
 
-mod aws;
 mod envoy;
 mod kubernetes;
 mod prometheus;
@@ -38,9 +37,7 @@ pub(crate) fn databases() -> anyhow::Result<()> {
 pub(crate) fn install(kubernetes: kubernetes::Building) -> anyhow::Result<Vec<(String, OsString)>> {
     databases()?;
     prometheus::install()?;
-    let mut variables = aws::install()?;
-    variables.extend([envoy::install()?, kubernetes.finish()?]);
-    Ok(variables)
+    Ok(vec![envoy::install()?, kubernetes.finish()?])
 }
 
 /// Envoy and Prometheus alone, for the experiment that needs no more.

@@ -120,7 +120,7 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
                 biased;
                 () = &mut stop, if !stopping => round.stopping.store(true, Ordering::Relaxed),
                 Some(ended) = round.running.join_next(), if !round.running.is_empty() => {
-                    round.on_end(ended.ok());
+                    round.gather(ended.ok()).await;
                     round.settle().await;
                 }
                 () = clock::sleep_until(round.look_at), if !round.unsettled.is_empty() => round.settle().await,
@@ -219,9 +219,12 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
         }
     }
 
-    fn on_end(&mut self, first: Option<Ended>) {
+    /// Takes up what has ended, and what ends within a moment: they are told in one transaction, and a transaction
+    /// waits for the disk.
+    async fn gather(&mut self, first: Option<Ended>) {
         self.unsettled.extend(first);
-        while let Some(ended) = self.running.try_join_next() {
+        let end = clock::now() + GATHER;
+        while let Ok(Some(ended)) = tokio::time::timeout_at(end, self.running.join_next()).await {
             // A publisher that panicked has lost its lane: the lease gives it back, and counts it as a crash.
             self.unsettled.extend(ended.ok());
         }
@@ -272,6 +275,9 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
         self.look_at = clock::now() + wait;
     }
 }
+
+/// How long a lane that has ended waits for others, so that they are told together.
+const GATHER: Duration = Duration::from_millis(3);
 
 /// The longest wait before a database that failed is asked again.
 const LONGEST_WAIT_FOR_STORE: Duration = Duration::from_secs(2);

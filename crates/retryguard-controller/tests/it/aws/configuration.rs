@@ -2,11 +2,19 @@
 
 use std::path::Path;
 
-use retryguard_controller::actuator::Wish;
+use retryguard_controller::actuator::{Change, Wish};
 use retryguard_controller::config::Config;
 use retryguard_controller::start;
+use retryguard_controller::target::TargetName;
 
-use super::world::change;
+fn change(target: &str, wish: Wish) -> Change {
+    Change {
+        target: TargetName::new(target),
+        wish,
+        why: "a test".to_owned(),
+        term: 7,
+    }
+}
 
 fn file(source: &str, actuator: &str, target: &str) -> String {
     format!(

@@ -1,12 +1,5 @@
-//! CloudWatch, Lambda, SSM and AppConfig: Amazon's own SDK against real implementations of Amazon's APIs.
+//! CloudWatch and AWS as far as they need nobody to answer.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod appconfig;
-mod cloudwatch;
 mod configuration;
-mod lambda;
-mod ssm;
-mod throttling;
-mod whole;
-mod world;

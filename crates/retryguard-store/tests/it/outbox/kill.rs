@@ -25,6 +25,9 @@ use crate::clock;
 
 const KILLS: u32 = 200;
 const PROCESSES: usize = 3;
+/// What must have been written, and what must have had its effect, before the last kill.
+const WRITTEN: i64 = 500;
+const DONE: i64 = 100;
 const KEYS: u64 = 12;
 /// Says to a process of this program that it is a worker, and where its database is.
 const ROLE: &str = "RETRYGUARD_TEST_OUTBOX_WORKER";
@@ -123,16 +126,20 @@ fn start(address: &str) -> Process {
     Process::start(command).unwrap()
 }
 
-/// Kills one of several worker processes after another, at moments that nobody chose.
-async fn kill_again_and_again(address: &str) -> Vec<Process> {
+/// Kills one of several worker processes after another, at moments that nobody chose: as often as promised, and on
+/// a slow machine until enough was written and done between the kills to say anything.
+async fn kill_again_and_again(address: &str, mut enough: impl AsyncFnMut() -> bool) -> (Vec<Process>, u32) {
     let mut processes: Vec<Process> = (0..PROCESSES).map(|_| start(address)).collect();
-    for _ in 0..KILLS {
+    let mut kills = 0;
+    while kills < KILLS || !enough().await {
         clock::sleep(Duration::from_millis(20 + clock::below(130))).await;
         let at = usize::try_from(clock::below(PROCESSES as u64)).unwrap();
         processes[at].kill();
         processes[at] = start(address);
+        kills += 1;
+        assert!(kills < 20 * KILLS, "the workers get nothing done between kills");
     }
-    processes
+    (processes, kills)
 }
 
 /// What is read from the database when all is done.
@@ -145,9 +152,9 @@ struct Found {
 }
 
 impl Found {
-    fn check(&self, backend: &str, while_killing: u64) {
+    fn check(&self, backend: &str, kills: u32, while_killing: i64) {
         eprintln!(
-            "{backend}: {KILLS} kills, {} events, {} deliveries of {}, {} effects, {while_killing} before the last kill",
+            "{backend}: {kills} kills, {} events, {} deliveries of {}, {} effects, {while_killing} before the last kill",
             self.written,
             self.deliveries,
             self.delivered,
@@ -211,8 +218,12 @@ async fn killed_workers_lose_nothing_in_sqlite() {
             }
         }
     });
-    let processes = kill_again_and_again(&format!("file:{}", place.file.display())).await;
     let one = async |sql: &'static str| -> i64 { sqlx::query_scalar(sql).fetch_one(&pool).await.unwrap() };
+    let enough = async || {
+        one("SELECT count(*) FROM orders").await >= WRITTEN
+            && one("SELECT count(*) FROM effects").await >= DONE
+    };
+    let (processes, kills) = kill_again_and_again(&format!("file:{}", place.file.display()), enough).await;
     let while_killing = one("SELECT count(*) FROM effects").await;
     done.store(true, Ordering::Relaxed);
     writer.await.unwrap();
@@ -225,7 +236,7 @@ async fn killed_workers_lose_nothing_in_sqlite() {
         effects: sqlx::query_as(EFFECTS).fetch_all(&pool).await.unwrap(),
         expected: sqlx::query_as(EXPECTED).fetch_all(&pool).await.unwrap(),
     };
-    result.check("sqlite", while_killing.unsigned_abs());
+    result.check("sqlite", kills, while_killing);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -257,8 +268,12 @@ async fn killed_workers_lose_nothing_in_postgres() {
             })
         })
         .collect();
-    let processes = kill_again_and_again(&place.url).await;
     let one = async |sql: &'static str| -> i64 { sqlx::query_scalar(sql).fetch_one(&pool).await.unwrap() };
+    let enough = async || {
+        one("SELECT count(*) FROM orders").await >= WRITTEN
+            && one("SELECT count(*) FROM effects").await >= DONE
+    };
+    let (processes, kills) = kill_again_and_again(&place.url, enough).await;
     let while_killing = one("SELECT count(*) FROM effects").await;
     done.store(true, Ordering::Relaxed);
     for writer in writers {
@@ -273,7 +288,7 @@ async fn killed_workers_lose_nothing_in_postgres() {
         effects: sqlx::query_as(EFFECTS).fetch_all(&pool).await.unwrap(),
         expected: sqlx::query_as(EXPECTED).fetch_all(&pool).await.unwrap(),
     };
-    result.check("postgres", while_killing.unsigned_abs());
+    result.check("postgres", kills, while_killing);
 }
 
 /// The lock that `put` takes, taken before the value is drawn.

@@ -1,4 +1,4 @@
-//! Half an hour of a thousand targets, on the board alone and through the whole loop.
+//! Half an hour of a thousand targets on the board: samples, guards, plan and what is wanted of the data plane.
 
 use std::time::Duration;
 

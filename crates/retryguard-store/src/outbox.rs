@@ -7,7 +7,7 @@
 //! ```no_run
 //! # #[cfg(feature = "sqlite")]
 //! # async fn example(pool: sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
-//! use retryguard_store::{migrations, outbox::{Event, Message, PublishError, Settings, SqliteOutbox, Worker}};
+//! use retryguard_store::{migrations, outbox::{Event, Message, OutboxStore, PublishError, Settings, SqliteOutbox, Worker}};
 //!
 //! migrations::sqlite(&pool).await?;
 //! let outbox = SqliteOutbox::new(pool.clone());

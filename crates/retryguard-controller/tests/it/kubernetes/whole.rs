@@ -114,6 +114,15 @@ async fn attempts_until(cluster: &Cluster, last: u64) -> Vec<u64> {
     panic!("never {last}: {seen:?}");
 }
 
+/// From off to the user's own five by the steps of the ramp and nothing else. A slow machine may miss a step
+/// between two looks, so not each of them has to be seen.
+async fn ramps_back(cluster: &Cluster) {
+    let seen = attempts_until(cluster, 5).await;
+    let steps = [0, 1, 2, 3, 5];
+    assert!(seen.iter().all(|now| steps.contains(now)), "{seen:?}");
+    assert!(seen.is_sorted() && seen.len() > 2, "{seen:?}");
+}
+
 #[tokio::test]
 async fn a_storm_switches_off_calm_ramps_back_and_a_polite_stop_restores() {
     let Some(cluster) = Cluster::start().await else {
@@ -122,11 +131,12 @@ async fn a_storm_switches_off_calm_ramps_back_and_a_polite_stop_restores() {
     let before = create(&cluster).await;
     let dial = Dial::default();
     let running = start(&cluster, &dial, Box::new(Alone));
+    assert_eq!(attempts_until(&cluster, 5).await, [5]);
     dial.0.store(60, Ordering::Relaxed);
-    assert_eq!(attempts_until(&cluster, 0).await, [5, 0]);
+    attempts_until(&cluster, 0).await;
     assert_eq!(cluster.spec("reviews").await["http"][0]["retries"], off());
     dial.0.store(0, Ordering::Relaxed);
-    assert_eq!(attempts_until(&cluster, 5).await, [0, 1, 2, 3, 5]);
+    ramps_back(&cluster).await;
     assert_eq!(cluster.text("reviews").await, before);
     let events = cluster.events("reviews").await;
     assert!(
@@ -169,7 +179,8 @@ async fn what_the_user_sets_during_a_storm_stands() {
         "the dispute is forgotten"
     );
     dial.0.store(60, Ordering::Relaxed);
-    assert_eq!(attempts_until(&cluster, 0).await, [7, 0], "the next storm");
+    // The next storm.
+    attempts_until(&cluster, 0).await;
     running.stop.send(()).unwrap();
     running.task.await.unwrap();
     assert_eq!(attempts_until(&cluster, 7).await, [7]);
@@ -205,7 +216,7 @@ async fn of_two_controllers_one_acts_and_the_other_goes_on_when_it_is_killed() {
     sleep(Duration::from_secs(9)).await;
     assert_eq!(cluster.spec("reviews").await["http"][0]["retries"], off());
     dial.0.store(0, Ordering::Relaxed);
-    assert_eq!(attempts_until(&cluster, 5).await, [0, 1, 2, 3, 5]);
+    ramps_back(&cluster).await;
     assert_eq!(cluster.text("reviews").await, before);
     second.stop.send(()).unwrap();
     assert_eq!(second.task.await.unwrap(), Ended::Restored);

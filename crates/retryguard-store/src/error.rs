@@ -134,6 +134,22 @@ impl StoreError {
     }
 }
 
+#[cfg(feature = "sqlite")]
+impl StoreError {
+    /// Whether another connection holds the file, which passes.
+    pub(crate) fn is_locked(&self) -> bool {
+        let Self::Unreachable { cause, .. } = self else {
+            return false;
+        };
+        let code = cause
+            .downcast_ref::<sqlx::Error>()
+            .and_then(sqlx::Error::as_database_error)
+            .and_then(sqlx::error::DatabaseError::code);
+        code.and_then(|code| code.parse::<u32>().ok())
+            .is_some_and(|code| matches!(code & 0xff, 5 | 6))
+    }
+}
+
 /// SQLite: `SQLITE_FULL`. PostgreSQL: class 53 without 53300, disk full, out of memory.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 fn is_full(backend: Backend, code: Option<&str>) -> bool {

@@ -15,6 +15,11 @@ use super::{
 };
 use crate::{Backend, StoreError, clock, migrations};
 
+/// How long a file that others hold is asked for, and how often. Turning a new file to its write-ahead log takes
+/// a lock of the whole file, and SQLite does not always wait for that one as it does for others.
+const OPENING: Duration = Duration::from_secs(30);
+const OPEN_AGAIN: Duration = Duration::from_millis(20);
+
 /// Keeps keys in a SQLite database. Clones share the pool.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
@@ -37,6 +42,16 @@ impl SqliteStore {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(Duration::from_secs(5));
+        let end = clock::now() + OPENING;
+        loop {
+            match Self::connect(options.clone()).await {
+                Err(error) if error.is_locked() && clock::now() < end => clock::sleep(OPEN_AGAIN).await,
+                opened => return opened,
+            }
+        }
+    }
+
+    async fn connect(options: SqliteConnectOptions) -> Result<Self, StoreError> {
         let pool = SqlitePoolOptions::new()
             .max_connections(1)
             .connect_with(options)

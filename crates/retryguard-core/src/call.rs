@@ -217,7 +217,7 @@ impl Call {
         match std::mem::replace(&mut self.state, State::Running) {
             State::BackingOff { charge, .. } => self.end_back_off(charge, target, now, chance),
             State::Queued { queued, charge, .. } => {
-                target.leave_queue(&queued, self.criticality, self.ticket);
+                target.leave_queue(self.ticket);
                 self.unsent(queued.kind, charge, Refusal::BulkheadTimeout, target, now, chance)
             }
             State::Running => self.on_running_timer(target, now, chance),
@@ -234,11 +234,11 @@ impl Call {
         match std::mem::replace(&mut self.state, State::Running) {
             State::Queued { queued, charge, .. } => {
                 if let Err(refusal) = self.still_wanted(queued.kind, target, now) {
-                    target.leave_queue(&queued, self.criticality, self.ticket);
+                    target.leave_queue(self.ticket);
                     return self.unsent(queued.kind, charge, refusal, target, now, chance);
                 }
                 if target.has_closed_to(queued.kind, self.criticality, now) {
-                    target.leave_queue(&queued, self.criticality, self.ticket);
+                    target.leave_queue(self.ticket);
                     return match queued.kind {
                         AttemptKind::Retry => self.end_back_off(charge, target, now, chance),
                         kind => self.unsent(kind, charge, Refusal::RetryAfter, target, now, chance),
@@ -260,8 +260,8 @@ impl Call {
     pub fn abandon(&mut self, target: &mut Target) {
         self.drop_running(target);
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Queued { queued, charge, .. } => {
-                target.leave_queue(&queued, self.criticality, self.ticket);
+            State::Queued { charge, .. } => {
+                target.leave_queue(self.ticket);
                 target.refund(charge);
             }
             State::BackingOff { charge, .. } => target.refund(charge),

@@ -2,13 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    chance::Chance,
-    criticality::Criticality,
-    ratio::Ratio,
-    time::Instant,
-    window::{Slot, Window},
-};
+use crate::{chance::Chance, criticality::Criticality, ratio::Ratio, time::Instant, window::Window};
 
 /// How eagerly a client throttles itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +24,6 @@ impl Default for Settings {
     }
 }
 
-/// A request that the throttle has counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted(Slot);
-
 const REQUESTS: usize = 0;
 const ACCEPTS: usize = 1;
 
@@ -41,8 +31,10 @@ const ACCEPTS: usize = 1;
 /// `max(0, (requests − K·accepts) / (requests + 1))`.
 ///
 /// Requests that are rejected locally count as requests, or the probability would fall as soon as the
-/// throttle works. Each criticality has counts of its own, so that rejected background work does not
-/// throttle what a person waits for.
+/// throttle works. Requests that are sent count when they end, together with their accept: one that is under
+/// way has not been rejected, and a client that starts with many calls at once would otherwise turn healthy
+/// ones away. One that is given up before the target said anything is never counted. Each criticality has
+/// counts of its own, so that rejected background work does not throttle what a person waits for.
 #[derive(Debug, Clone)]
 pub struct Throttle {
     settings: Settings,
@@ -59,20 +51,6 @@ impl Throttle {
         }
     }
 
-    /// A number for a later throttle's buckets, such that nothing that this one counted means anything to it.
-    pub(crate) fn number_for_next(&self) -> u64 {
-        let numbers = self.windows.iter().map(Window::number_for_next);
-        numbers.max().unwrap_or_default()
-    }
-
-    /// Numbers the buckets from `first` on.
-    pub(crate) fn numbered_from(mut self, first: u64) -> Self {
-        for window in &mut self.windows {
-            window.number_from(first);
-        }
-        self
-    }
-
     /// Changes the settings and keeps the counts.
     pub fn replace(&mut self, settings: Settings, now: Instant) {
         for window in &mut self.windows {
@@ -81,33 +59,28 @@ impl Throttle {
         self.settings = settings;
     }
 
-    /// Counts a request and lets it pass, or rejects it locally.
+    /// Lets a request pass, or rejects it locally and counts it.
     #[inline]
-    pub fn admit(
-        &mut self,
-        criticality: Criticality,
-        now: Instant,
-        chance: &mut impl Chance,
-    ) -> Option<Counted> {
+    pub fn admits(&mut self, criticality: Criticality, now: Instant, chance: &mut impl Chance) -> bool {
         let window = &mut self.windows[criticality.index()];
         window.advance(now);
         let share = self.settings.rejection(window.sum(REQUESTS), window.sum(ACCEPTS));
-        let slot = window.add(REQUESTS);
-        (!chance.happens(share)).then_some(Counted(slot))
+        let rejected = chance.happens(share);
+        if rejected {
+            window.add(REQUESTS);
+        }
+        !rejected
     }
 
-    /// A counted request was not sent after all, or was given up before the target said anything: it speaks
-    /// neither for nor against the target.
-    pub fn forget(&mut self, criticality: Criticality, counted: Counted) {
-        self.windows[criticality.index()].take_back(counted.0, REQUESTS);
-    }
-
-    /// The target took a request on, whatever came of it: everything but a rejection.
+    /// A request that was sent has ended. The target has accepted it, whatever came of it, unless it rejected it.
     #[inline]
-    pub fn on_accept(&mut self, criticality: Criticality, now: Instant) {
+    pub fn on_end(&mut self, criticality: Criticality, rejected: bool, now: Instant) {
         let window = &mut self.windows[criticality.index()];
         window.advance(now);
-        window.add(ACCEPTS);
+        window.add(REQUESTS);
+        if !rejected {
+            window.add(ACCEPTS);
+        }
     }
 
     /// The probability that a request would be rejected locally.
@@ -143,10 +116,10 @@ mod tests {
 
     fn fed(requests: u64, accepts: u64) -> Throttle {
         let mut throttle = Throttle::new(Settings::default(), NOW);
-        (0..requests).for_each(|_| {
-            throttle.admit(CRITICAL, NOW, &mut Lowest);
-        });
-        (0..accepts).for_each(|_| throttle.on_accept(CRITICAL, NOW));
+        for number in 0..requests {
+            assert!(throttle.admits(CRITICAL, NOW, &mut Lowest));
+            throttle.on_end(CRITICAL, number >= accepts, NOW);
+        }
         throttle
     }
 
@@ -180,18 +153,26 @@ mod tests {
     #[test]
     fn a_client_that_is_accepted_draws_nothing_and_is_never_rejected() {
         let mut throttle = fed(100, 50);
-        assert!(throttle.admit(CRITICAL, NOW, &mut Highest).is_some());
+        assert!(throttle.admits(CRITICAL, NOW, &mut Highest));
+    }
+
+    /// Requests were counted when they were sent and accepts when they ended: a client that began with a
+    /// thousand calls at once to a healthy target turned nearly all of them away.
+    #[test]
+    fn requests_under_way_are_not_rejections() {
+        let mut throttle = Throttle::new(Settings::default(), NOW);
+        for _ in 0..1000 {
+            assert!(throttle.admits(CRITICAL, NOW, &mut Highest));
+        }
+        (0..1000).for_each(|_| throttle.on_end(CRITICAL, false, NOW));
+        assert_eq!(throttle.rejection(CRITICAL, NOW), Ratio::ZERO);
     }
 
     #[test]
     fn one_criticality_does_not_throttle_another() {
         let mut throttle = fed(100, 0);
-        assert!(throttle.admit(CRITICAL, NOW, &mut Highest).is_none());
-        assert!(
-            throttle
-                .admit(Criticality::CriticalPlus, NOW, &mut Highest)
-                .is_some()
-        );
+        assert!(!throttle.admits(CRITICAL, NOW, &mut Highest));
+        assert!(throttle.admits(Criticality::CriticalPlus, NOW, &mut Highest));
     }
 
     #[test]

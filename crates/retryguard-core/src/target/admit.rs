@@ -12,7 +12,6 @@ use crate::{
     criticality::Criticality,
     ratio::Ratio,
     refusal::Refusal,
-    throttle::Counted,
     time::Instant,
 };
 
@@ -31,14 +30,11 @@ impl Target {
             return Err(Refusal::RetryAfter);
         }
         self.look_at_breaker(now)?;
-        let counted = match &mut self.throttle {
-            Some(throttle) => Some(
-                throttle
-                    .admit(criticality, now, chance)
-                    .ok_or(Refusal::Throttled)?,
-            ),
-            None => None,
-        };
+        if let Some(throttle) = &mut self.throttle
+            && !throttle.admits(criticality, now, chance)
+        {
+            return Err(Refusal::Throttled);
+        }
         let place = if kind == AttemptKind::Hedge {
             if self.bulkhead.try_acquire() {
                 Ok(Place::Taken)
@@ -49,14 +45,9 @@ impl Target {
             self.bulkhead.acquire(ticket)
         };
         match place {
-            Ok(Place::Taken) => self
-                .pass_breaker(kind, criticality, counted, now)
-                .map(Admission::Sent),
-            Ok(Place::Queued) => Ok(Admission::Queued(Queued { kind, counted })),
-            Err(refusal) => {
-                self.forget(criticality, counted);
-                Err(refusal)
-            }
+            Ok(Place::Taken) => self.pass_breaker(kind, criticality, now).map(Admission::Sent),
+            Ok(Place::Queued) => Ok(Admission::Queued(Queued { kind })),
+            Err(refusal) => Err(refusal),
         }
     }
 
@@ -79,12 +70,11 @@ impl Target {
         criticality: Criticality,
         now: Instant,
     ) -> Result<Permit, Refusal> {
-        self.pass_breaker(queued.kind, criticality, queued.counted, now)
+        self.pass_breaker(queued.kind, criticality, now)
     }
 
     /// A waiting attempt gives up, whether it still stands in the queue or has just been given its place.
-    pub(crate) fn leave_queue(&mut self, queued: &Queued, criticality: Criticality, ticket: Ticket) {
-        self.forget(criticality, queued.counted);
+    pub(crate) fn leave_queue(&mut self, ticket: Ticket) {
         if !self.bulkhead.leave(ticket) {
             self.bulkhead.release();
         }
@@ -109,14 +99,13 @@ impl Target {
         &mut self,
         kind: AttemptKind,
         criticality: Criticality,
-        counted: Option<Counted>,
         now: Instant,
     ) -> Result<Permit, Refusal> {
         let pass = match &mut self.breaker {
             None => None,
             Some(breaker) => match breaker.pass_closed() {
                 Some(pass) => Some(pass),
-                None => self.take_probe(criticality, counted, now)?,
+                None => self.take_probe(now)?,
             },
         };
         match kind {
@@ -134,18 +123,12 @@ impl Target {
             criticality,
             started: now,
             pass,
-            counted,
             given_back: false,
         })
     }
 
     #[cold]
-    fn take_probe(
-        &mut self,
-        criticality: Criticality,
-        counted: Option<Counted>,
-        now: Instant,
-    ) -> Result<Option<Pass>, Refusal> {
+    fn take_probe(&mut self, now: Instant) -> Result<Option<Pass>, Refusal> {
         let from = self.breaker_state();
         let answer = self
             .breaker
@@ -155,7 +138,6 @@ impl Target {
         self.note_breaker(from);
         if answer.is_err() {
             self.bulkhead.release();
-            self.forget(criticality, counted);
         }
         answer
     }
@@ -186,12 +168,6 @@ impl Target {
     pub(crate) fn refund(&mut self, charge: Option<Charge>) {
         if let (Some(budget), Some(charge)) = (&mut self.budget, charge) {
             budget.refund(charge);
-        }
-    }
-
-    pub(super) fn forget(&mut self, criticality: Criticality, counted: Option<Counted>) {
-        if let (Some(throttle), Some(counted)) = (&mut self.throttle, counted) {
-            throttle.forget(criticality, counted);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Leave to send one attempt.
 
-use crate::{breaker::Pass, criticality::Criticality, throttle::Counted, time::Instant};
+use crate::{breaker::Pass, criticality::Criticality, time::Instant};
 
 /// What kind of attempt asks to be admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,7 +34,6 @@ pub struct Permit {
     pub(super) criticality: Criticality,
     pub(super) started: Instant,
     pub(super) pass: Option<Pass>,
-    pub(super) counted: Option<Counted>,
     pub(super) given_back: bool,
 }
 
@@ -70,5 +69,4 @@ pub(crate) enum Admission {
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) kind: AttemptKind,
-    pub(super) counted: Option<Counted>,
 }

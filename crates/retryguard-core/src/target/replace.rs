@@ -18,7 +18,6 @@ use crate::{
 pub(super) struct Numbers {
     pub(super) breaker: u32,
     pub(super) budget: u64,
-    pub(super) throttle: u64,
 }
 
 impl Target {
@@ -47,7 +46,7 @@ impl Target {
             &mut self.throttle,
             settings.throttle,
             |part, new| part.replace(new, now),
-            |new| Throttle::new(new, now).numbered_from(numbers.throttle),
+            |new| Throttle::new(new, now),
         );
         swap(&mut self.hedge, settings.hedge, Hedge::replace, Hedge::new);
         if self.guard.is_none() {
@@ -76,9 +75,6 @@ impl Target {
         }
         if let Some(budget) = &self.budget {
             numbers.budget = budget.number_for_next();
-        }
-        if let Some(throttle) = &self.throttle {
-            numbers.throttle = throttle.number_for_next();
         }
         *numbers
     }

@@ -31,10 +31,8 @@ impl Target {
             breaker.on_end(pass, failure.is_none_or(|failure| !failure.unhealthy), now);
             self.note_breaker(from);
         }
-        if let Some(throttle) = &mut self.throttle
-            && !rejected
-        {
-            throttle.on_accept(permit.criticality, now);
+        if let Some(throttle) = &mut self.throttle {
+            throttle.on_end(permit.criticality, rejected, now);
         }
         if let Some(budget) = &mut self.budget {
             budget.on_attempt_end(failure.is_none(), now);
@@ -63,7 +61,6 @@ impl Target {
         if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
             breaker.on_abandon(pass);
         }
-        self.forget(permit.criticality, permit.counted);
     }
 
     #[inline]

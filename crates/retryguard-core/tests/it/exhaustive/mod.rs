@@ -306,7 +306,7 @@ fn two_calls_under_everything() {
             outcomes: vec![SUCCESS, failed(FAULT), overload],
             ..world(everything(), 2, 12)
         },
-        130_000,
+        110_000,
         &[
             "attempts-used",
             "breaker-open",
@@ -325,7 +325,7 @@ fn two_calls_under_everything() {
 fn three_calls_under_everything() {
     walk(
         &world(everything(), 3, 10),
-        280_000,
+        185_000,
         &[
             "attempts-used",
             "breaker-open",
@@ -347,7 +347,7 @@ fn two_calls_while_all_parts_are_taken_away_and_brought_back() {
             moments: vec![10, 20],
             ..world(base(), 2, 9)
         },
-        280_000,
+        270_000,
         &[
             "attempts-used",
             "breaker-open",
@@ -379,7 +379,7 @@ fn three_calls_while_the_numbers_change() {
             moments: vec![10, 20],
             ..world(base(), 3, 8)
         },
-        270_000,
+        185_000,
         &[
             "attempts-used",
             "breaker-open",

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use retryguard_core::{
     Criticality, Instant, Ratio,
     chance::{Highest, Lowest},
-    throttle::{Counted, Settings, Throttle},
+    throttle::{Settings, Throttle},
 };
 
 use super::window::Moments;
@@ -17,8 +17,8 @@ const WINDOW: Duration = Duration::from_secs(120);
 enum Event {
     /// A request, with the luck of passing or without.
     Ask(bool),
-    Accept,
-    Forget(usize),
+    /// A request that was sent has ended, rejected or not.
+    End(bool),
     Pass(u64),
 }
 
@@ -28,8 +28,7 @@ proptest! {
         k in prop_oneof![Just(1_000u64), Just(1_100), Just(1_500), Just(2_000), 1_000u64..4_000],
         events in prop::collection::vec((0usize..4, prop_oneof![
             4 => any::<bool>().prop_map(Event::Ask),
-            2 => Just(Event::Accept),
-            1 => (0usize..5).prop_map(Event::Forget),
+            4 => any::<bool>().prop_map(Event::End),
             1 => (0u64..40).prop_map(Event::Pass),
         ]), 1..200),
     ) {
@@ -37,7 +36,6 @@ proptest! {
         let mut throttle = Throttle::new(settings, Instant::ZERO);
         let lists = || [(); 4].map(|()| Moments::new(WINDOW, Instant::ZERO));
         let (mut requests, mut accepts) = (lists(), lists());
-        let mut counted: Vec<(usize, Instant, Counted)> = Vec::new();
         let mut now = Instant::ZERO;
         for (level, event) in events {
             let criticality = Criticality::ALL[level];
@@ -48,25 +46,18 @@ proptest! {
             match event {
                 Event::Ask(lucky) => {
                     let answer = if lucky {
-                        throttle.admit(criticality, now, &mut Lowest)
+                        throttle.admits(criticality, now, &mut Lowest)
                     } else {
-                        throttle.admit(criticality, now, &mut Highest)
+                        throttle.admits(criticality, now, &mut Highest)
                     };
-                    prop_assert_eq!(answer.is_some(), lucky || expected == 0);
+                    prop_assert_eq!(answer, lucky || expected == 0);
+                    requests[level].all.extend((!answer).then_some(now));
+                }
+                Event::End(rejected) => {
+                    throttle.on_end(criticality, rejected, now);
                     requests[level].all.push(now);
-                    counted.extend(answer.map(|answer| (level, now, answer)));
+                    accepts[level].all.extend((!rejected).then_some(now));
                 }
-                Event::Accept => {
-                    throttle.on_accept(criticality, now);
-                    accepts[level].all.push(now);
-                }
-                Event::Forget(rank) if rank < counted.len() => {
-                    let (level, moment, answer) = counted.remove(rank);
-                    throttle.forget(Criticality::ALL[level], answer);
-                    let index = requests[level].all.iter().position(|asked| *asked == moment).unwrap();
-                    requests[level].all.remove(index);
-                }
-                Event::Forget(_) => {}
                 Event::Pass(seconds) => now = now.after(Duration::from_secs(seconds)),
             }
         }

@@ -33,12 +33,8 @@ impl Clock {
 
     /// A moment of tokio's as the machines see it.
     #[inline]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "584 years of nanoseconds fit in 64 bits"
-    )]
     pub(crate) fn instant(&self, at: tokio::time::Instant) -> Instant {
-        Instant::from_nanos(at.saturating_duration_since(self.origin).as_nanos() as u64)
+        Instant::ZERO.after(at.saturating_duration_since(self.origin))
     }
 
     /// A moment of the machines' as tokio sees it; far in the future where it does not fit.
@@ -58,6 +54,11 @@ const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 )]
 pub(crate) fn now() -> tokio::time::Instant {
     tokio::time::Instant::now()
+}
+
+/// When a span from outside will have passed, which may be any; far in the future where it does not fit.
+pub(crate) fn after(span: Duration) -> tokio::time::Instant {
+    now() + span.min(FAR)
 }
 
 /// The wall clock, for the one header that speaks of it.
@@ -103,4 +104,23 @@ impl Chance for Random {
 #[expect(clippy::disallowed_methods, reason = "this is the adapter that draws")]
 pub(crate) fn random_bits() -> u128 {
     u128::from(fastrand::u64(..)) << 64 | u128::from(fastrand::u64(..))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `retryguard-deadline-ms: 18446744073709551615` wrapped around in 64 bits of nanoseconds and had passed
+    /// before the call began; so did gRPC's longest timeout, 99999999 hours.
+    #[test]
+    fn a_span_that_does_not_fit_is_far_and_not_past() {
+        let clock = Clock::start();
+        let hours = Duration::from_secs(99_999_999 * 3600);
+        for span in [FAR, hours, Duration::from_millis(u64::MAX), Duration::MAX] {
+            let left = clock.now().until(clock.instant(after(span)));
+            assert!(left > FAR / 2, "{span:?}: {left:?}");
+        }
+        let beyond = clock.origin + 30 * FAR;
+        assert_eq!(clock.instant(beyond), Instant::NEVER);
+    }
 }

@@ -95,7 +95,10 @@ async fn headers_methods_and_paths() {
         let address = system.address(name);
         for (header, value) in [
             ("retryguard-deadline-ms", "86400000000"),
+            ("retryguard-deadline-ms", "18446744073709551615"),
+            ("retryguard-deadline-ms", "18446744073709551616"),
             ("retryguard-deadline-ms", "-1"),
+            ("grpc-timeout", "99999999H"),
             ("retryguard-attempt", "99999999"),
             ("retryguard-criticality", "\u{1}"),
             ("traceparent", "00-zz"),

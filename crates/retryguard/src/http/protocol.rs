@@ -209,7 +209,7 @@ pub(crate) fn read_request(
     };
     let feature = own.and_then(|own| own.feature.as_deref());
     let asked = Asked {
-        deadline: left.map(|left| clock::now() + left),
+        deadline: left.map(clock::after),
         criticality: own.and_then(|own| own.criticality),
         idempotent: own.and_then(|own| own.idempotent).unwrap_or(by_nature || keyed),
         replayable: true,

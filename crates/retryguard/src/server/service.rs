@@ -77,7 +77,7 @@ where
         };
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
-        let deadline = left.map(|left| clock::now() + left);
+        let deadline = left.map(clock::after);
         let context = context::Context::new(deadline, received.criticality);
         ServerFuture::admitted(inside, context, ready, request, grpc)
     }

@@ -15,7 +15,7 @@ mod scale;
 
 use std::time::Duration;
 
-use retryguard_core::{Call, Criticality, Failure, Instant, Target, shed};
+use retryguard_core::{Call, Criticality, Failure, FailureKind, Instant, Target, shed};
 
 use crate::{
     conduct::{Conduct, extra::Part},
@@ -27,7 +27,7 @@ use crate::{
 use floor::Floor;
 use record::Recorder;
 
-pub use record::{Moment, Run, ServiceRun, State, TimeLine};
+pub use record::{EdgeState, Moment, Run, ServiceRun, Shares, State, TimeLine};
 
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,12 @@ enum Event {
     Worked(Handle),
     /// The answer reaches the caller.
     Answer(Handle),
+    /// The caller of an attempt hears that it was turned away at the door.
+    TurnedAway {
+        call: Handle,
+        number: u8,
+        kind: FailureKind,
+    },
     /// A request has run for as long as its instance may.
     Kill(Handle),
     /// A call's timer.
@@ -140,6 +146,9 @@ struct Peer {
 #[derive(Debug)]
 struct Line<'a> {
     conduct: &'a Conduct,
+    /// The service that it leads to, and whether a request is there as soon as it is sent.
+    to: u32,
+    near: bool,
     settings: std::sync::Arc<retryguard_core::target::Settings>,
     /// Whether a request that must not be done twice is retried all the same.
     retries_everything: bool,
@@ -181,6 +190,9 @@ struct Engine<'a> {
     seed: Seed,
     now: Instant,
     queue: Queue<Event>,
+    /// An attempt that is turned away at this very moment, before anything else that happens: stands for an
+    /// [`Event::TurnedAway`] at the head of the queue.
+    refused: Option<(Handle, u8, FailureKind)>,
     flights: Slab<Flight>,
     jobs: Slab<Job>,
     /// Deliveries out of an outbox that are under way, and how many wait or are.
@@ -192,6 +204,8 @@ struct Engine<'a> {
     /// Whether each fault is in force.
     faults_on: Vec<bool>,
     record: Recorder,
+    /// When arrivals end, and when everything does.
+    ends: Instant,
     stops: Instant,
 }
 
@@ -205,8 +219,12 @@ impl<'a> Engine<'a> {
                 let service = &world.services[edge.to];
                 let (name, settings) = (&service.name, conduct.settings(&service.name));
                 let tells_nothing = service.shedding == Shedding::Off;
+                #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
+                let to = edge.to as u32;
                 Line {
                     conduct,
+                    to,
+                    near: edge.network.is_nothing(),
                     one_peer: conduct.shared || tells_nothing && conduct.keeps_no_state(&settings),
                     settings,
                     retries_everything: conduct.retries_everything(name),
@@ -230,6 +248,7 @@ impl<'a> Engine<'a> {
             seed,
             now: Instant::ZERO,
             queue: Queue::new(),
+            refused: None,
             flights: Slab::default(),
             jobs: Slab::default(),
             letters: Slab::default(),
@@ -239,6 +258,7 @@ impl<'a> Engine<'a> {
             callers: clients::states(world, seed),
             faults_on: vec![false; world.faults.len()],
             record: Recorder::new(world),
+            ends: Instant::ZERO.after(world.duration),
             stops: Instant::ZERO.after(world.duration).after(world.drain),
         }
     }
@@ -258,15 +278,18 @@ impl<'a> Engine<'a> {
             self.now = at;
             self.record.events += 1;
             self.handle(event);
+            while let Some((call, number, kind)) = self.refused.take() {
+                self.record.events += 1;
+                self.answered(call, number, Err(Failure::new(kind)));
+            }
         }
     }
 
     /// Whether arrivals have ended and nothing that counts is under way: only clocks still tick.
+    #[inline]
     fn is_finished(&self) -> bool {
         self.record.ended_early && self.record.open_calls() == 0
-            || self.flights.is_empty()
-                && self.queue.now().as_nanos() > nanos(self.world.duration)
-                && self.undelivered == 0
+            || self.queue.now() > self.ends && self.flights.is_empty() && self.undelivered == 0
     }
 
     #[inline]
@@ -279,6 +302,9 @@ impl<'a> Engine<'a> {
             Event::Reach(job) => self.reach(job),
             Event::Worked(job) => self.worked(job),
             Event::Answer(job) => self.answer(job),
+            Event::TurnedAway { call, number, kind } => {
+                self.answered(call, number, Err(Failure::new(kind)));
+            }
             Event::Kill(job) => self.kill(job),
             Event::Timer(call) => self.timer(call),
             Event::Place(call) => self.place(call),

@@ -132,7 +132,7 @@ fn world(block: &mut Block<'_>, name: &str, mistakes: &mut Mistakes) -> Option<W
     let services = block.need("services", "a block of services", mistakes);
     let clients = block.need("clients", "a block of clients", mistakes);
     let faults = block.take("faults");
-    let at = block.at;
+    let at = block.at();
     let mut names = Names::new(services?, mistakes)?;
     let services = service::services(services?, &mut names, mistakes);
     let clients = client::clients(clients?, &mut names, mistakes);
@@ -174,7 +174,7 @@ fn measured(node: &Node, duration: Duration, names: &Names, mistakes: &mut Mista
     let until = block.duration("until", mistakes).unwrap_or(duration);
     let scaled = block.take("untilSize").and_then(|node| {
         let mut inner = Block::open(node, "untilSize", mistakes)?;
-        let at = inner.at;
+        let at = inner.at();
         let service = inner
             .text("service", mistakes)
             .and_then(|name| names.service(&name, at, mistakes));
@@ -183,7 +183,7 @@ fn measured(node: &Node, duration: Duration, names: &Names, mistakes: &mut Mista
         Some((service?, reaches?))
     });
     if from >= until {
-        mistakes.add(block.at, "nothing is measured", "let `from` come before `until`");
+        mistakes.add(block.at(), "nothing is measured", "let `from` come before `until`");
     }
     block.close(mistakes);
     Some(Measure {

@@ -1,5 +1,7 @@
 //! The driver of calls: moves effects between the machines and the world, and decides nothing itself.
 
+use std::time::Duration;
+
 use retryguard_core::{
     Call, Criticality, Deadline, Failure, Instant, Outcome, Target,
     bulkhead::Ticket,
@@ -7,12 +9,12 @@ use retryguard_core::{
     target::AttemptKind,
 };
 
-use super::{Engine, Event, Flight, Job, Parent, Peer, descend};
+use super::{Engine, Event, Flight, Job, Parent, Peer, descend, record::Recorder};
 use crate::{
     conduct::extra::Part,
     distribution::seconds,
     kernel::{Handle, Queue, Slab},
-    streams::Purpose,
+    streams::{Purpose, Stream},
     world::Effects,
 };
 
@@ -50,20 +52,18 @@ impl Engine<'_> {
                 part: Part::new(&line.conduct.extra),
             });
         }
-        let to = self.world.edges[origin.edge].to;
-        let keyed = self.floors[to].effects == Effects::Keyed;
+        let keyed = self.floors[line.to as usize].effects == Effects::Keyed;
         let idempotent = origin.idempotent || line.retries_everything || keyed;
-        let facts = Facts {
-            deadline: Deadline::at(origin.deadline),
-            criticality: origin.criticality,
-            idempotent,
-            replayable: true,
-            ticket: Ticket(self.flights.next_handle().as_u64()),
-        };
         let oracle = line.conduct.oracle;
         line.peers[peer as usize].part.on_call(self.now);
-        let handle = self.flights.insert(Flight {
-            call: Call::new(&facts),
+        let handle = self.flights.insert_with(|handle| Flight {
+            call: Call::new(&Facts {
+                deadline: Deadline::at(origin.deadline),
+                criticality: origin.criticality,
+                idempotent,
+                replayable: true,
+                ticket: Ticket(handle.as_u64()),
+            }),
             edge: origin.edge as u32,
             peer,
             parent: origin.parent,
@@ -90,22 +90,29 @@ impl Engine<'_> {
     }
 
     /// Gives a call an input and does what it says.
-    ///
-    /// The call is looked up once and everything that most steps need stands here, because this is where a run
-    /// spends its time.
     #[inline]
     fn drive(
         &mut self,
         handle: Handle,
-        input: impl FnOnce(&mut Call, &mut Target, Instant, &mut crate::streams::Stream) -> Step,
+        input: impl FnOnce(&mut Call, &mut Target, Instant, &mut Stream) -> Step,
     ) {
         let Some(flight) = self.flights.get_mut(handle) else {
             return;
         };
+        let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
+        let step = input(&mut flight.call, &mut peer.target, self.now, &mut flight.chance);
+        self.follow(handle, &step);
+    }
+
+    /// Does what a call says, and hears what its target has to tell.
+    #[inline]
+    fn follow(&mut self, handle: Handle, step: &Step) {
+        let flight = self
+            .flights
+            .get_mut(handle)
+            .expect("a call that has just spoken is there");
         let (edge, number) = (flight.edge as usize, flight.peer as usize);
-        let line = &mut self.lines[edge];
-        let peer = &mut line.peers[number];
-        match input(&mut flight.call, &mut peer.target, self.now, &mut flight.chance) {
+        match step {
             Step::Wait => arm(flight, handle, &mut self.queue),
             Step::Cancel(_) => {
                 // The request itself runs on at its service, where nobody waits for it any more.
@@ -113,33 +120,15 @@ impl Engine<'_> {
             }
             Step::Send(attempt) => {
                 arm(flight, handle, &mut self.queue);
-                #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
-                let service = self.world.edges[edge].to as u32;
-                let request = request(
-                    flight,
-                    handle,
-                    &attempt,
-                    service,
-                    line.conduct.propagates,
-                    self.now,
-                );
-                let job = self.jobs.insert(request);
-                self.launch(job);
+                self.send(handle, attempt);
             }
-            Step::Done(verdict) => self.done(handle, &verdict),
+            Step::Done(verdict) => self.done(handle, verdict),
         }
         let target = &mut self.lines[edge].peers[number].target;
-        while let Some(ticket) = target.next_granted() {
-            self.queue
-                .push(self.now, Event::Place(Handle::from_u64(ticket.0)));
-        }
-        if target.has_changes() {
-            for change in target.changes() {
-                self.record.on_change(edge, &change);
-            }
-        }
+        hear(target, edge, self.now, &mut self.queue, &mut self.record);
     }
 
+    #[inline]
     pub(super) fn timer(&mut self, handle: Handle) {
         let Some(flight) = self.flights.get_mut(handle) else {
             return;
@@ -151,13 +140,12 @@ impl Engine<'_> {
         if flight.held.is_some() {
             return self.held_too_long(handle);
         }
-        if flight.call.next_timer().is_some_and(|at| at <= self.now) {
-            self.drive(handle, |call, target, now, chance| {
-                call.on_timer(target, now, chance)
-            });
-        } else {
-            arm(flight, handle, &mut self.queue);
-        }
+        // One that comes too early does nothing but set the next.
+        let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
+        let step = flight
+            .call
+            .on_timer(&mut peer.target, self.now, &mut flight.chance);
+        self.follow(handle, &step);
     }
 
     pub(super) fn place(&mut self, handle: Handle) {
@@ -178,8 +166,53 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends a request, or lets it wait for its turn; one that nobody waits for any more is forgotten.
+    /// Sends an attempt, or lets it wait for its turn; one that nobody waits for any more is forgotten.
     #[inline]
+    fn send(&mut self, handle: Handle, attempt: &Attempt) {
+        let flight = self.flights.get(handle).expect("was just looked at");
+        if attempt.ends <= self.now {
+            return;
+        }
+        let line = &mut self.lines[flight.edge as usize];
+        let service = line.to as usize;
+        let held = line.peers[flight.peer as usize].part.hold(self.now);
+        let propagates = line.conduct.propagates;
+        if !held.is_zero() || !line.near {
+            let request = request(flight, handle, attempt, line.to, propagates, self.now);
+            let job = self.jobs.insert(request);
+            return self.put_off(job, held);
+        }
+        let again = attempt.kind != AttemptKind::First;
+        let original = flight.original && !again;
+        self.record
+            .on_attempt(service, again, original, flight.counted, self.now);
+        let floor = &mut self.floors[service];
+        floor.counts.arrivals += 1;
+        if let Some(kind) = floor.closed_to_all() {
+            // What is refused at the door never becomes a request: in an overload that is most of them.
+            self.record.on_rejection(service, flight.counted);
+            let takes = self.world.services[service].rejection_time;
+            if takes.is_zero()
+                && self.refused.is_none()
+                && self.queue.has_nothing_due()
+                && !self.record.ended_early
+            {
+                self.refused = Some((handle, attempt.number, kind));
+                return;
+            }
+            let event = Event::TurnedAway {
+                call: handle,
+                number: attempt.number,
+                kind,
+            };
+            return self.queue.push(self.now.after(takes), event);
+        }
+        let request = request(flight, handle, attempt, line.to, propagates, self.now);
+        let job = self.jobs.insert(request);
+        self.enter(job);
+    }
+
+    /// A request that was held back asks again; one that nobody waits for any more is forgotten.
     pub(super) fn launch(&mut self, handle: Handle) {
         let job = self
             .jobs
@@ -191,10 +224,16 @@ impl Engine<'_> {
         };
         let part = &mut self.lines[flight.edge as usize].peers[flight.peer as usize].part;
         let held = part.hold(self.now);
+        self.put_off(handle, held);
+    }
+
+    /// A request leaves, if it is not held back any longer.
+    fn put_off(&mut self, handle: Handle, held: Duration) {
         if !held.is_zero() {
             self.queue.push(self.now.after(held), Event::Launch(handle));
             return;
         }
+        let job = self.jobs.get(handle).expect("a request that leaves is there");
         let network = &self.world.edges[job.edge as usize].network;
         if network.is_nothing() {
             self.reach(handle);
@@ -204,7 +243,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The answer of a request reaches its caller, who may no longer be there.
+    /// The answer of a request reaches its caller.
     #[inline]
     pub(super) fn answer(&mut self, job: Handle) {
         let Some(answered) = self.jobs.get(job) else {
@@ -213,6 +252,11 @@ impl Engine<'_> {
         let result = answered.result.expect("an answered request has a result");
         let (handle, number) = (answered.caller, answered.number);
         self.jobs.forget(job);
+        self.answered(handle, number, result);
+    }
+
+    /// An attempt is answered. Its caller may no longer be there.
+    pub(super) fn answered(&mut self, handle: Handle, number: u8, result: Result<(), Failure>) {
         let Some(flight) = self.flights.get_mut(handle) else {
             return;
         };
@@ -246,9 +290,21 @@ impl Engine<'_> {
                 Outcome::Failure(failure)
             }
         };
-        self.drive(handle, |call, target, now, chance| {
-            call.on_outcome(number, &outcome, target, now, chance)
-        });
+        let step = flight
+            .call
+            .on_outcome(number, &outcome, &mut peer.target, self.now, &mut flight.chance);
+        if matches!(step, Step::Wait) {
+            arm(flight, handle, &mut self.queue);
+            let edge = flight.edge as usize;
+            return hear(
+                &mut peer.target,
+                edge,
+                self.now,
+                &mut self.queue,
+                &mut self.record,
+            );
+        }
+        self.follow(handle, &step);
     }
 
     /// The oracle keeps a call until there is room, or until it is too late.
@@ -365,6 +421,19 @@ impl Engine<'_> {
             }
             Parent::Job { job, optional } => self.child_done(job, optional, &ended),
             Parent::Outbox { letter } => self.letter_done(letter, &ended),
+        }
+    }
+}
+
+/// What a target has to tell: who has been given a place, and what has changed.
+#[inline]
+fn hear(target: &mut Target, edge: usize, now: Instant, queue: &mut Queue<Event>, record: &mut Recorder) {
+    while let Some(ticket) = target.next_granted() {
+        queue.push(now, Event::Place(Handle::from_u64(ticket.0)));
+    }
+    if target.has_changes() {
+        for change in target.changes() {
+            record.on_change(edge, &change);
         }
     }
 }

@@ -5,7 +5,7 @@ mod tokens;
 
 use std::{collections::VecDeque, time::Duration};
 
-use retryguard_core::{Instant, Ratio, shed, shed::Shed};
+use retryguard_core::{FailureKind, Instant, Ratio, shed, shed::Shed};
 
 use super::nanos;
 use crate::{
@@ -228,6 +228,23 @@ impl Floor {
     #[expect(clippy::cast_precision_loss, reason = "a queue is short")]
     pub(super) fn utilisation(&self) -> f64 {
         (f64::from(self.busy) + self.waiting.len() as f64) / f64::from(self.workers().max(1))
+    }
+
+    /// As what a request that comes now is turned away whatever it is, if it is: most are, in an overload.
+    #[inline]
+    pub(super) fn closed_to_all(&self) -> Option<FailureKind> {
+        if self.trouble.down {
+            return Some(FailureKind::Unreachable);
+        }
+        if self.trouble.broken > 0 || self.shed.is_some() || self.effects == Effects::Keyed {
+            return None;
+        }
+        match &self.station {
+            Room::Workers { queue, .. } if self.waiting.len() >= *queue && self.busy >= self.workers() => {
+                Some(FailureKind::Overload)
+            }
+            _ => None,
+        }
     }
 
     /// Whether a request that came now would be worked on at once.

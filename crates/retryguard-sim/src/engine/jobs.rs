@@ -35,17 +35,19 @@ impl Engine<'_> {
             .expect("a request that travels is there");
         job.arrived = self.now;
         let service = job.service as usize;
+        self.record
+            .on_attempt(service, job.again, job.original, job.counted, self.now);
+        self.floors[service].counts.arrivals += 1;
+        self.enter(handle);
+    }
+
+    /// A request stands at the door.
+    #[inline]
+    pub(super) fn enter(&mut self, handle: Handle) {
+        let job = self.jobs.get_mut(handle).expect("a request at the door is there");
+        let service = job.service as usize;
         let lineage = job.lineage;
-        self.record.on_attempt(
-            service,
-            job.edge as usize,
-            job.again,
-            job.original,
-            job.counted,
-            self.now,
-        );
         let floor = &mut self.floors[service];
-        floor.counts.arrivals += 1;
         if floor.trouble.down {
             return self.turn_away(handle, Failure::new(FailureKind::Unreachable));
         }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 use recovery::Seconds;
-pub use time_line::{Moment, State, TimeLine};
+pub use time_line::{EdgeState, Moment, Shares, State, TimeLine};
 
 /// What one run of one policy came to. Only calls that began while the world was measured are counted, with
 /// everything that they caused.
@@ -266,7 +266,6 @@ impl Recorder {
     pub(super) fn on_attempt(
         &mut self,
         service: usize,
-        _edge: usize,
         again: bool,
         original: bool,
         counted: bool,
@@ -377,25 +376,48 @@ fn billed(floor: &Floor, price: &Price, station: &Station) -> f64 {
 impl Engine<'_> {
     /// A look at the state of everything, for the time lines.
     pub(super) fn record_state(&mut self) {
-        let (mut open, mut off, mut peers) = (0_u32, 0.0, 0_u32);
+        let (mut open, mut off, mut peers) = (0.0, 0.0, 0_usize);
+        let mut edges = Vec::with_capacity(self.lines.len());
         for (edge, line) in self.world.edges.iter().zip(&self.lines) {
-            if edge.to != self.world.focus {
-                continue;
+            let has_breaker = line.settings.breaker.is_some();
+            let has_guard = line.settings.guard.is_some();
+            let (mut breaker, mut guard) = (Shares::default(), Shares::default());
+            let in_focus = edge.to == self.world.focus;
+            if in_focus || has_breaker || has_guard {
+                // A million clients need not all be asked: the first thousand tell as much.
+                let asked = line.peers.len().min(1000);
+                for peer in &line.peers[..asked] {
+                    match peer.target.breaker_state() {
+                        breaker::State::Closed => {}
+                        breaker::State::Open => breaker.shut += 1.0,
+                        breaker::State::HalfOpen => breaker.trying += 1.0,
+                    }
+                    let held_back = 1.0 - peer.target.guard_share().as_f64();
+                    match peer.target.guard_state() {
+                        guard::State::On => continue,
+                        guard::State::Off => guard.shut += held_back,
+                        guard::State::Ramping { .. } => guard.trying += held_back,
+                    }
+                    off += if in_focus { held_back } else { 0.0 };
+                }
+                if in_focus {
+                    peers += asked;
+                    open += breaker.shut;
+                }
+                let asked = asked.max(1) as f64;
+                for shares in [&mut breaker, &mut guard] {
+                    shares.shut /= asked;
+                    shares.trying /= asked;
+                }
             }
-            // A million clients need not all be asked: the first thousand tell as much.
-            for peer in line.peers.iter().take(1000) {
-                peers += 1;
-                open += u32::from(peer.target.breaker_state() == breaker::State::Open);
-                off += match peer.target.guard_state() {
-                    guard::State::On => 0.0,
-                    guard::State::Off => 1.0,
-                    guard::State::Ramping { .. } => 1.0 - peer.target.guard_share().as_f64(),
-                };
-            }
+            edges.push(EdgeState {
+                breaker: has_breaker.then_some(breaker),
+                guard: has_guard.then_some(guard),
+            });
         }
-        let peers = f64::from(peers.max(1));
+        let peers = peers.max(1) as f64;
         let state = State {
-            breaker_open: f64::from(open) / peers,
+            breaker_open: open / peers,
             guard_off: off / peers,
         };
         let record = &mut self.record;
@@ -414,6 +436,8 @@ impl Engine<'_> {
         }
         let sizes = self.floors.iter().map(Floor::size);
         let waiting = self.floors.iter().map(|floor| floor.waiting.len());
-        record.lines.on_state(self.now, state, bill, sizes, waiting);
+        record
+            .lines
+            .on_state(self.now, state, edges, bill, sizes, waiting);
     }
 }

@@ -25,8 +25,9 @@ const KEPT: usize = 1024;
 #[derive(Debug)]
 pub struct Queue<E> {
     slots: Vec<Vec<(u64, E)>>,
-    /// For each level, which of its slots hold anything.
+    /// For each level, which of its slots hold anything; and which levels have such a slot.
     occupied: [u64; LEVELS],
+    levels: u32,
     now: u64,
     /// The events of the present nanosecond, those before `next` already taken.
     present: Vec<E>,
@@ -39,6 +40,7 @@ impl<E: Copy> Default for Queue<E> {
         Self {
             slots: (0..SLOTS * LEVELS).map(|_| Vec::new()).collect(),
             occupied: [0; LEVELS],
+            levels: 0,
             now: 0,
             present: Vec::new(),
             next: 0,
@@ -72,6 +74,13 @@ impl<E: Copy> Queue<E> {
         Instant::from_nanos(self.now)
     }
 
+    /// Whether nothing more is due at the time of the event that was taken last.
+    #[inline]
+    #[must_use]
+    pub const fn has_nothing_due(&self) -> bool {
+        self.next >= self.present.len()
+    }
+
     /// Schedules an event. One that lies in the past happens now, after everything that is already due.
     #[inline]
     pub fn push(&mut self, at: Instant, event: E) {
@@ -90,10 +99,9 @@ impl<E: Copy> Queue<E> {
         if self.length == 0 {
             return None;
         }
-        self.advance();
-        self.next = 1;
         self.length -= 1;
-        Some((Instant::from_nanos(self.now), self.present[0]))
+        let event = self.advance();
+        Some((Instant::from_nanos(self.now), event))
     }
 
     #[inline]
@@ -108,16 +116,35 @@ impl<E: Copy> Queue<E> {
         let slot = (at >> (level as u32 * BITS)) as usize & (SLOTS - 1);
         self.slots[level * SLOTS + slot].push((at, event));
         self.occupied[level] |= 1 << slot;
+        self.levels |= 1 << level;
     }
 
-    /// Moves on to the earliest time and deals out its slot.
-    fn advance(&mut self) {
+    /// Moves on to the earliest time and takes its first event; deals out the others of its slot.
+    #[inline]
+    fn advance(&mut self) -> E {
         self.present.clear();
-        let level = self.occupied.iter().position(|slots| *slots != 0);
-        let level = level.expect("an event waits, so a slot is occupied");
-        let slot = self.occupied[level].trailing_zeros() as usize;
-        self.occupied[level] &= !(1 << slot);
-        let mut events = std::mem::take(&mut self.slots[level * SLOTS + slot]);
+        let level = self.levels.trailing_zeros() as usize;
+        let occupied = &mut self.occupied[level];
+        let slot = occupied.trailing_zeros() as usize;
+        *occupied &= *occupied - 1;
+        if *occupied == 0 {
+            self.levels &= self.levels - 1;
+        }
+        let place = level * SLOTS + slot;
+        // Where few events wait, most of them stand alone.
+        if let [(at, event)] = self.slots[place][..] {
+            self.slots[place].clear();
+            self.now = at;
+            self.next = 0;
+            return event;
+        }
+        self.deal(place);
+        self.next = 1;
+        self.present[0]
+    }
+
+    fn deal(&mut self, place: usize) {
+        let mut events = std::mem::take(&mut self.slots[place]);
         self.now = events
             .iter()
             .map(|&(at, _)| at)
@@ -127,7 +154,7 @@ impl<E: Copy> Queue<E> {
             self.file(at, event);
         }
         if events.capacity() <= KEPT {
-            self.slots[level * SLOTS + slot] = events;
+            self.slots[place] = events;
         }
     }
 }

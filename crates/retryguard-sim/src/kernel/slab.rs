@@ -51,45 +51,35 @@ impl<T> Default for Slab<T> {
 impl<T> Slab<T> {
     /// Puts a thing in.
     #[inline]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "memory ends before four billion places"
-    )]
     pub fn insert(&mut self, thing: T) -> Handle {
-        if let Some(index) = self.free.pop() {
-            let place = &mut self.places[index as usize];
-            place.thing = Some(thing);
-            return Handle {
-                index,
-                turn: place.turn,
-            };
-        }
-        let index = self.places.len() as u32;
-        self.places.push(Place {
-            turn: 0,
-            thing: Some(thing),
-        });
-        Handle { index, turn: 0 }
+        self.insert_with(|_| thing)
     }
 
-    /// The handle that the next thing will get, for a thing that must know its own name.
+    /// Puts a thing in that must know its own name. It is made in its place, so that nothing large is moved.
     #[inline]
-    #[must_use]
+    pub fn insert_with(&mut self, make: impl FnOnce(Handle) -> T) -> Handle {
+        let index = self.free.pop().unwrap_or_else(|| self.grow());
+        let place = &mut self.places[index as usize];
+        let handle = Handle {
+            index,
+            turn: place.turn,
+        };
+        assert!(place.thing.is_none(), "a free place is empty");
+        place.thing = Some(make(handle));
+        handle
+    }
+
+    #[cold]
     #[expect(
         clippy::cast_possible_truncation,
         reason = "memory ends before four billion places"
     )]
-    pub fn next_handle(&self) -> Handle {
-        self.free.last().map_or(
-            Handle {
-                index: self.places.len() as u32,
-                turn: 0,
-            },
-            |&index| Handle {
-                index,
-                turn: self.places[index as usize].turn,
-            },
-        )
+    fn grow(&mut self) -> u32 {
+        self.places.push(Place {
+            turn: 0,
+            thing: None,
+        });
+        (self.places.len() - 1) as u32
     }
 
     /// The thing, if it is still there.
@@ -160,11 +150,13 @@ mod tests {
         let mut slab = Slab::default();
         let first = slab.insert('a');
         assert_eq!(slab.remove(first), Some('a'));
-        let next = slab.next_handle();
-        let second = slab.insert('b');
-        assert_eq!(next, second);
-        let third = slab.next_handle();
-        assert_eq!(slab.insert('c'), third);
+        let mut named = None;
+        let second = slab.insert_with(|handle| {
+            named = Some(handle);
+            'b'
+        });
+        assert_eq!(named, Some(second));
+        let third = slab.insert('c');
         slab.forget(third);
         slab.forget(third);
         assert_eq!(slab.get(third), None);

@@ -4,39 +4,30 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use retryguard_policy::{
     Position,
-    reading::{Body, Entry, Mistakes, Node, entries, nearest, scalar, shortened, span, unknown_key, wrong},
+    reading::{self, Body, Mistakes, Node, scalar, span, wrong},
 };
 
 use crate::{distribution::Distribution, world::Profile};
 
-/// A block that is being read.
-pub(super) struct Block<'a> {
-    place: String,
-    pub(super) at: Position,
-    entries: &'a [Entry],
-    known: Vec<&'static str>,
-}
+/// A block that is being read, as policies read theirs, with the words of scenarios.
+pub(super) struct Block<'a>(reading::Block<'a>);
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl<'a> Block<'a> {
     /// The block that stands under `key`, or a mistake.
     pub(super) fn open(node: &'a Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
-        Some(Self {
-            place: shortened(key),
-            at: node.at,
-            entries: entries(node, key, mistakes)?,
-            known: Vec::new(),
-        })
+        reading::Block::open(node, key, mistakes).map(Self)
+    }
+
+    /// Where it begins.
+    pub(super) const fn at(&self) -> Position {
+        self.0.at()
     }
 
     /// The value of a key, if it is written.
     pub(super) fn take(&mut self, key: &'static str) -> Option<&'a Node> {
-        self.known.push(key);
-        self.entries
-            .iter()
-            .find(|entry| entry.key == key)
-            .map(|entry| &entry.value)
+        self.0.take(key)
     }
 
     /// The value of a key that must be there.
@@ -46,24 +37,22 @@ impl<'a> Block<'a> {
         wanted: &str,
         mistakes: &mut Mistakes,
     ) -> Option<&'a Node> {
-        let node = self.take(key);
-        if node.is_none() {
-            mistakes.add(
-                self.at,
-                format!("`{}` has no `{key}`", self.place),
-                format!("add `{key}:` with {wanted}"),
-            );
-        }
-        node
+        self.0.need(key, wanted, mistakes)
     }
 
     /// Every key has been asked for: others are mistakes.
     pub(super) fn close(self, mistakes: &mut Mistakes) {
-        for entry in self.entries {
-            if !self.known.contains(&entry.key.as_str()) {
-                unknown_key(entry, &self.known, &format!("`{}`", self.place), mistakes);
-            }
-        }
+        self.0.close(mistakes);
+    }
+
+    /// One of several words.
+    pub(super) fn word<T: Copy>(
+        &mut self,
+        key: &'static str,
+        words: &[(&'static str, T)],
+        mistakes: &mut Mistakes,
+    ) -> Option<T> {
+        self.0.word(key, words, mistakes)
     }
 
     pub(super) fn duration(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<Duration> {
@@ -130,31 +119,6 @@ impl<'a> Block<'a> {
         mistakes: &mut Mistakes,
     ) -> Option<Distribution> {
         self.take(key).and_then(|node| distribution(node, key, mistakes))
-    }
-
-    /// One of several words.
-    pub(super) fn word<T: Copy>(
-        &mut self,
-        key: &'static str,
-        words: &[(&'static str, T)],
-        mistakes: &mut Mistakes,
-    ) -> Option<T> {
-        let node = self.take(key)?;
-        let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let wanted = all.join(", ");
-        let (text, _) = scalar(node, key, &wanted, mistakes)?;
-        let found = words
-            .iter()
-            .find(|(word, _)| *word == text)
-            .map(|(_, value)| *value);
-        if found.is_none() {
-            let help = nearest(text, all.iter().copied()).map_or_else(
-                || format!("write one of {wanted}"),
-                |near| format!("did you mean `{near}`?"),
-            );
-            mistakes.add(node.at, format!("`{key}` is `{}`", shortened(text)), help);
-        }
-        found
     }
 }
 
@@ -288,7 +252,7 @@ pub(super) fn distribution(node: &Node, key: &str, mistakes: &mut Mistakes) -> O
             }
         }
     });
-    let at = block.at;
+    let at = block.at();
     block.close(mistakes);
     let found = exponential.or(uniform).or(normal).or(lognormal).or(mixed);
     if found.is_none() {

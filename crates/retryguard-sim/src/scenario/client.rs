@@ -57,7 +57,7 @@ fn client(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) -
     let idempotent = block.flag("idempotent", mistakes).unwrap_or(true);
     let deadline = block.duration_or_off("deadline", mistakes).flatten();
     let replays = block.share("replays", mistakes).unwrap_or(0.0);
-    let at = block.at;
+    let at = block.at();
     block.close(mistakes);
     let arrivals = match (rate, users) {
         (Some(rate), None) => Arrivals::Open { rate, random },

@@ -27,7 +27,7 @@ pub(super) fn faults(node: &Node, names: &Names, mistakes: &mut Mistakes) -> Vec
 
 fn fault(node: &Node, names: &Names, mistakes: &mut Mistakes) -> Option<Fault> {
     let mut block = Block::open(node, "a fault", mistakes)?;
-    let at = block.at;
+    let at = block.at();
     let service = block
         .need("service", "the name of a service", mistakes)
         .and_then(|node| named(node, names, mistakes));

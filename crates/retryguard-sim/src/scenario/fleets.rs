@@ -130,7 +130,7 @@ impl Usual {
         let mut span = |key, before: Duration, mistakes: &mut Mistakes| {
             let found = block.duration(key, mistakes).unwrap_or(before);
             if found < SHORTEST {
-                let at = block.at;
+                let at = block.at();
                 mistakes.add(
                     at,
                     format!("`{key}` is too short"),
@@ -187,7 +187,7 @@ fn file(root: &Node, name: &str, mistakes: &mut Mistakes) -> Option<Fleets> {
 
 fn plan(node: &Node, usual: Usual, mistakes: &mut Mistakes) -> Option<Plan> {
     let mut block = Block::open(node, "a fleet", mistakes)?;
-    let at = block.at;
+    let at = block.at();
     let named = block.need("name", "a short name", mistakes).is_some();
     let name = block.text("name", mistakes).unwrap_or_default();
     let title = block.text("title", mistakes).unwrap_or_else(|| name.clone());
@@ -300,7 +300,7 @@ fn retry(node: &Node, mistakes: &mut Mistakes) -> Option<Backoff> {
         ("decorrelated", Jitter::Decorrelated),
     ];
     let jitter = block.word("jitter", &jitters, mistakes).unwrap_or(Jitter::None);
-    let at = block.at;
+    let at = block.at();
     block.close(mistakes);
     let initial = initial.filter(|_| delay)?;
     if initial < Duration::from_millis(1) {
@@ -362,7 +362,7 @@ fn expectations(node: &Node, mistakes: &mut Mistakes) -> Vec<Claim> {
         let until = block.duration("until", mistakes);
         let rate = block.number("rate", 0.0..=1e9, mistakes);
         let within = block.number("within", 0.0..=1e9, mistakes);
-        let at = block.at;
+        let at = block.at();
         block.close(mistakes);
         let (Some(until), Some(rate), Some(within)) = (until, rate, within) else {
             mistakes.add(at, "half an expectation", "write `until`, `rate` and `within`");
@@ -392,7 +392,7 @@ fn shown(block: &mut Block<'_>, usual: Usual, mistakes: &mut Mistakes) -> ((Inst
     let from = inner.duration("from", mistakes).unwrap_or_default();
     let until = inner.duration("until", mistakes).unwrap_or(usual.duration);
     let step = inner.duration("step", mistakes).unwrap_or(usual.step);
-    let at = inner.at;
+    let at = inner.at();
     inner.close(mistakes);
     if step < usual.step || !nanos(step).is_multiple_of(nanos(usual.step)) {
         mistakes.add(

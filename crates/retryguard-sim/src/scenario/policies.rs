@@ -55,7 +55,7 @@ fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduc
     let retries = block.count("retries", 0..=250, mistakes);
     let attempt_timeout = block.duration_or_off("attemptTimeout", mistakes);
     let deadline = block.duration_or_off("deadline", mistakes);
-    let at = block.at;
+    let at = block.at();
     block.close(mistakes);
     let mut conduct = match (base, inline) {
         (Some(node), None) => {

@@ -12,7 +12,7 @@ pub(super) fn scaler(node: &Node, mistakes: &mut Mistakes) -> Option<Scaler> {
     let mut block = Block::open(node, "autoscaler", mistakes)?;
     let tracking = block.take("targetTracking");
     let hpa = block.take("hpa");
-    let at = block.at;
+    let at = block.at();
     block.close(mistakes);
     match (tracking, hpa) {
         (Some(node), None) => target_tracking(node, mistakes).map(Scaler::TargetTracking),
@@ -32,7 +32,7 @@ fn limits(block: &mut Block<'_>, usual: Limits, mistakes: &mut Mistakes) -> Limi
     let least = block.number("least", 0.0..=1e9, mistakes).unwrap_or(usual.least);
     let most = block.number("most", 0.0..=1e9, mistakes).unwrap_or(usual.most);
     if least > most {
-        mistakes.add(block.at, "`least` is above `most`", "swap them");
+        mistakes.add(block.at(), "`least` is above `most`", "swap them");
     }
     Limits {
         least,
@@ -107,6 +107,6 @@ fn horizontal(node: &Node, mistakes: &mut Mistakes) -> Option<Hpa> {
 
 fn refuse_no_period(block: &Block<'_>, period: std::time::Duration, mistakes: &mut Mistakes) {
     if period.as_millis() == 0 {
-        mistakes.add(block.at, "`period` is nothing", "write at least 1ms");
+        mistakes.add(block.at(), "`period` is nothing", "write at least 1ms");
     }
 }

@@ -89,7 +89,7 @@ const EFFECTS: &[(&str, Effects)] = &[
 
 /// `replicas` and `workers`, or `capacity`, or `instances`.
 fn station(block: &mut Block<'_>, mistakes: &mut Mistakes) -> Option<Station> {
-    let at = block.at;
+    let at = block.at();
     let time = block
         .distribution("time", mistakes)
         .unwrap_or(Distribution::NOTHING);
@@ -175,7 +175,7 @@ fn load_errors(node: &Node, mistakes: &mut Mistakes) -> Option<LoadErrors> {
         .take("to")
         .and_then(|node| super::block::share(node, "to", 0.0..=100.0, mistakes));
     let most = block.share("most", mistakes);
-    let at = block.at;
+    let at = block.at();
     block.close(mistakes);
     match (from, to, most) {
         (Some(from), Some(to), Some(most)) if from < to => Some(LoadErrors { from, to, most }),
@@ -331,11 +331,11 @@ fn outbox(node: &Node, mistakes: &mut Mistakes) -> Option<Outbox> {
         redelivered: block.share("redelivered", mistakes).unwrap_or(usual.redelivered),
     };
     if found.poll.as_millis() == 0 {
-        mistakes.add(block.at, "`poll` is nothing", "write at least 1ms");
+        mistakes.add(block.at(), "`poll` is nothing", "write at least 1ms");
     }
     if found.redelivered >= 1.0 {
         mistakes.add(
-            block.at,
+            block.at(),
             "`redelivered` is everything, so that nothing is ever delivered",
             "write a share below 100%",
         );

@@ -19,7 +19,7 @@ pub(super) fn sweep(node: &Node, root: &Node, name: &str, mistakes: &mut Mistake
     let mut block = Block::open(node, "sweep", mistakes)?;
     let key = block.text("key", mistakes);
     let values = block.need("values", "a list of values", mistakes);
-    let at = block.at;
+    let at = block.at();
     block.close(mistakes);
     let key = key?;
     let Body::List(values) = &values?.body else {

@@ -1,6 +1,6 @@
 //! The queue of the benchmark in nexosim: one model that schedules its own events, on one thread.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 use nexosim::model::{Context, Model, schedulable};
 use nexosim::simulation::{Mailbox, SimInit};
@@ -80,8 +80,18 @@ fn main() {
     let model = Queue { state: 1, inside: 0 };
     let bench = SimInit::with_num_threads(1).add_model(model, mailbox, "queue");
     let mut simulation = bench.init(MonotonicTime::EPOCH).unwrap();
-    let began = Instant::now();
+    let began = processor_seconds();
     simulation.step_until(Duration::from_secs_f64(events / 1.5 / 3.4)).unwrap();
-    let took = began.elapsed().as_secs_f64();
+    let took = processor_seconds() - began;
     println!("nexosim {:.0}", COUNT.with(|count| count.get()) as f64 / took);
+}
+
+/// The time that this thread has had a processor, in seconds; the time of day where the system does not tell.
+fn processor_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split_whitespace().next().map(str::parse::<f64>);
+    if let Some(Ok(nanos)) = nanos {
+        return nanos / 1e9;
+    }
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

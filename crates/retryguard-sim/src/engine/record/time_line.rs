@@ -42,8 +42,29 @@ pub struct Moment {
     pub waiting: Vec<usize>,
     /// What everything had cost by then.
     pub bill: f64,
-    /// The state of breakers and guards then.
+    /// The state of breakers and guards towards the focus then.
     pub state: State,
+    /// The state of what stands on each edge then.
+    pub edges: Vec<EdgeState>,
+}
+
+/// The state of what stands on one edge, over all of its callers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct EdgeState {
+    /// The shares of breakers that are open, and that are half-open; `None` where the policy has none.
+    pub breaker: Option<Shares>,
+    /// The shares of retries that are held back by guards that are off, and by guards that ramp; `None` where the
+    /// policy has none.
+    pub guard: Option<Shares>,
+}
+
+/// How much of something is shut; the rest flows.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Shares {
+    /// Wholly: open, or off.
+    pub shut: f64,
+    /// For a trial: half-open, or ramping.
+    pub trying: f64,
 }
 
 /// The state of what protects the focus, over all of its callers.
@@ -116,6 +137,7 @@ impl TimeLine {
         &mut self,
         now: Instant,
         state: State,
+        edges: Vec<EdgeState>,
         bill: f64,
         sizes: impl Iterator<Item = f64>,
         waiting: impl Iterator<Item = usize>,
@@ -123,6 +145,7 @@ impl TimeLine {
         // The look is taken at the very end of a step, which is the beginning of the next.
         let moment = self.at(Instant::from_nanos(now.as_nanos() - 1));
         moment.state = state;
+        moment.edges = edges;
         moment.bill = bill;
         moment.sizes = sizes.collect();
         moment.waiting = waiting.collect();

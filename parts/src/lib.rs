@@ -13,6 +13,7 @@
 //!
 //! Where `CI` is set, a missing part is a failure: a run that decides something never skips silently.
 
+mod aws;
 mod envoy;
 mod http;
 mod kubernetes;
@@ -25,6 +26,7 @@ mod wait;
 
 use std::path::PathBuf;
 
+pub use aws::{Aws, AwsKind};
 pub use envoy::{Envoy, EnvoyPorts};
 pub use http::status;
 pub use kubernetes::Kubernetes;

@@ -3,8 +3,6 @@
 
 mod patience;
 
-use std::time::Duration;
-
 use aws_config::{BehaviorVersion, Region, SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
@@ -15,9 +13,6 @@ use crate::source::SourceError;
 use crate::start::StartError;
 
 pub(crate) use patience::patiently;
-
-/// How long one question may take: less than the loop gives to a whole change.
-pub(crate) const REQUEST_LIMIT: Duration = Duration::from_secs(3);
 
 /// The longest excerpt of an error that is repeated.
 const LONGEST_REASON: usize = 300;
@@ -32,8 +27,8 @@ pub async fn configuration(what: &'static str, reach: &Reach) -> Result<SdkConfi
         .tls_provider(Provider::Rustls(CryptoMode::Ring))
         .build_https();
     let limits = TimeoutConfig::builder()
-        .connect_timeout(REQUEST_LIMIT)
-        .operation_timeout(REQUEST_LIMIT)
+        .connect_timeout(reach.request_timeout)
+        .operation_timeout(reach.request_timeout)
         .build();
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
         .http_client(client)
@@ -129,7 +124,7 @@ impl Trouble {
     {
         let SdkError::ServiceError(answer) = &error else {
             return Self::Silent(match &error {
-                SdkError::TimeoutError(_) => format!("no answer within {} s", REQUEST_LIMIT.as_secs()),
+                SdkError::TimeoutError(_) => "no answer within `requestTimeout`".to_owned(),
                 // What is behind an answer that cannot be read may quote it.
                 SdkError::ResponseError(_) => "its answer cannot be read".to_owned(),
                 _ => excerpt(&chain(&error)),

@@ -1,11 +1,11 @@
 //! Moves what the board wants into the world, and what the world says onto the board.
 
-use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
 use retryguard_core::Instant;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::JoinSet,
     time::timeout,
 };
@@ -101,8 +101,9 @@ pub async fn run(parts: Parts, mut asks: mpsc::Receiver<Ask>, stop: impl Future<
     let board = Board::new(watched, &names, limits, clock.now());
     let (events, mut inbox) = mpsc::channel(AT_ONCE);
     let mut tasks = JoinSet::new();
+    let (acting, acts) = watch::channel(false);
     for source in sources {
-        tasks.spawn(follow(source, limits.timeout, events.clone()));
+        tasks.spawn(follow(source, limits.timeout, acts.clone(), events.clone()));
     }
     let (resign, resigned) = oneshot::channel();
     let judge = tokio::spawn(ask_judge(lead, limits.timeout, clock, events.clone(), resigned));
@@ -112,9 +113,9 @@ pub async fn run(parts: Parts, mut asks: mpsc::Receiver<Ask>, stop: impl Future<
         actuators,
         limits,
         dry_run,
-        pretended: HashMap::new(),
+        pretended: BTreeMap::new(),
         work: JoinSet::new(),
-        led: false,
+        acting,
     };
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -127,6 +128,13 @@ pub async fn run(parts: Parts, mut asks: mpsc::Receiver<Ask>, stop: impl Future<
             Some(Ok(event)) = driver.work.join_next() => driver.take(event),
             Some(ask) = asks.recv() => driver.answer(ask),
             _ = ticks.tick() => {}
+        }
+        // To act is to look at every target: once for all that has happened, not once for each.
+        while let Ok(event) = inbox.try_recv() {
+            driver.take(event);
+        }
+        while let Some(Ok(event)) = driver.work.try_join_next() {
+            driver.take(event);
         }
         driver.act();
     }
@@ -145,11 +153,11 @@ struct Driver {
     actuators: Vec<Arc<dyn Actuator>>,
     limits: Limits,
     dry_run: bool,
-    /// What a dry run has pretended to change, which the data plane does not know of.
-    pretended: HashMap<(usize, crate::target::TargetName), Wish>,
+    /// What a dry run has pretended to change, which the data plane does not know of, and how it would have done that.
+    pretended: BTreeMap<(usize, crate::target::TargetName), (Wish, String)>,
     work: JoinSet<Event>,
-    /// Whether we led when we last looked.
-    led: bool,
+    /// Whether we led when we last looked, for whoever need not work while we do not.
+    acting: watch::Sender<bool>,
 }
 
 impl Driver {
@@ -182,8 +190,11 @@ impl Driver {
             Event::Done(order, result) => {
                 audit(self.actuators[order.hand].name(), &order, &result, self.dry_run);
                 if self.dry_run && result.is_ok() {
+                    let actuator = &self.actuators[order.hand];
+                    let would = actuator.describe(&order.change);
+                    tracing::info!(target: "retryguard::audit", actuator = actuator.name(), would, "dry run");
                     let key = (order.hand, order.change.target.clone());
-                    self.pretended.insert(key, order.change.wish);
+                    self.pretended.insert(key, (order.change.wish, would));
                 }
                 self.board.done(&order, result, now);
             }
@@ -198,7 +209,7 @@ impl Driver {
 
     /// A dry run sees the data plane as it would be.
     fn pretend(&self, hand: usize, mut found: Vec<Found>) -> Vec<Found> {
-        for ((pretended, target), wish) in &self.pretended {
+        for ((pretended, target), (wish, _)) in &self.pretended {
             if *pretended == hand {
                 found.retain(|found| found.target != *target);
                 if *wish != Wish::Original {
@@ -226,6 +237,16 @@ impl Driver {
     fn status(&self, now: Instant) -> Value {
         let mut status = self.board.status(now, unix_seconds());
         status["dryRun"] = self.dry_run.into();
+        if self.dry_run {
+            let would = self.pretended.iter().map(|((hand, target), (_, would))| {
+                json!({
+                    "target": target.as_str(),
+                    "actuator": self.actuators[*hand].name(),
+                    "would": would,
+                })
+            });
+            status["would"] = would.collect();
+        }
         for (place, actuator) in self.actuators.iter().enumerate() {
             status["actuators"][place]["details"] = actuator.details();
         }
@@ -235,10 +256,9 @@ impl Driver {
     /// Tells the actuators when the lead is lost: a data plane that listens to us must find the next one.
     fn notice_lead(&mut self, now: Instant) {
         let leads = self.board.leads(now);
-        if leads == self.led {
+        if self.acting.send_replace(leads) == leads {
             return;
         }
-        self.led = leads;
         tracing::info!(target: "retryguard::controller", leads, "lead");
         if !leads {
             for actuator in &self.actuators {
@@ -329,12 +349,20 @@ impl Driver {
     }
 }
 
-/// One source, round after round.
-async fn follow(mut source: Box<dyn Source>, limit: Duration, events: mpsc::Sender<Event>) {
+/// One source, round after round; while another controller leads only where it would have to begin anew.
+async fn follow(
+    mut source: Box<dyn Source>,
+    limit: Duration,
+    mut acts: watch::Receiver<bool>,
+    events: mpsc::Sender<Event>,
+) {
     let mut ticks = tokio::time::interval(source.every());
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
+        if !source.compares() && acts.wait_for(|acts| *acts).await.is_err() {
+            return;
+        }
         let result = match timeout(limit, source.read()).await {
             Ok(result) => result.map_err(|error| error.to_string()),
             Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
@@ -364,7 +392,8 @@ async fn ask_judge(
             )),
         };
         if events.send(Event::Standing(result, asked)).await.is_err() {
-            break;
+            // The loop is gone without a word: nothing was restored, so the term is left to end by itself.
+            return;
         }
         tokio::select! {
             _ = &mut resign => break,

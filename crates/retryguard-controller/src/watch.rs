@@ -41,8 +41,12 @@ enum Evidence {
     None,
     /// What was found in the data plane; no reading has come yet.
     Found { state: State, at: Instant },
-    /// A guard that is fed.
-    Guard { guard: Box<Guard>, fresh: Instant },
+    /// A guard that is fed. It has decided something `itself`, or only gone on from where it began.
+    Guard {
+        guard: Box<Guard>,
+        fresh: Instant,
+        itself: bool,
+    },
 }
 
 /// The last reading that was taken.
@@ -111,11 +115,16 @@ impl Watch {
             Wish::Off => State::Off,
             Wish::Part { step, .. } => State::Ramping { step },
         };
-        // What this watch has decided by itself is newer than what was found.
-        if !matches!(self.evidence, Evidence::None) {
-            return;
+        match &mut self.evidence {
+            Evidence::None => self.evidence = Evidence::Found { state, at: now },
+            // Readings may come before the data plane has said what it holds. A guard that has decided nothing yet
+            // goes on from there; it must not take a storm that is held off for none.
+            Evidence::Guard {
+                guard, itself: false, ..
+            } => **guard = Guard::resume(*guard.settings(), state, now),
+            // What this watch has decided by itself is newer than what was found.
+            Evidence::Guard { .. } | Evidence::Found { .. } => return,
         }
-        self.evidence = Evidence::Found { state, at: now };
         self.since = now;
         "found in the data plane, set by an earlier controller".clone_into(&mut self.why);
     }
@@ -138,9 +147,13 @@ impl Watch {
                 _ => State::On,
             };
             let guard = Box::new(Guard::resume(*settings, state, now));
-            self.evidence = Evidence::Guard { guard, fresh: now };
+            self.evidence = Evidence::Guard {
+                guard,
+                fresh: now,
+                itself: false,
+            };
         }
-        let Evidence::Guard { guard, fresh } = &mut self.evidence else {
+        let Evidence::Guard { guard, fresh, itself } = &mut self.evidence else {
             return Taken::Refused(Refused::Missing);
         };
         if !reading.signals.has(guard.settings().signal) {
@@ -155,6 +168,7 @@ impl Watch {
         let Some(decision) = guard.feed(&reading.sample, now) else {
             return Taken::Noted;
         };
+        *itself = true;
         self.since = now;
         self.why = decision.reason.to_string();
         Taken::Decided(decision)

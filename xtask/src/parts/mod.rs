@@ -3,6 +3,7 @@
 //! The crate `retryguard-parts` finds a program by the variable `RETRYGUARD_PART_<NAME>` or on the `PATH`; what
 //! does not come from a Debian package is kept under the target folder, keyed by its version.
 
+mod aws;
 mod envoy;
 mod kubernetes;
 mod prometheus;
@@ -37,7 +38,9 @@ pub(crate) fn databases() -> anyhow::Result<()> {
 pub(crate) fn install(kubernetes: kubernetes::Building) -> anyhow::Result<Vec<(String, OsString)>> {
     databases()?;
     prometheus::install()?;
-    Ok(vec![envoy::install()?, kubernetes.finish()?])
+    let mut all = aws::install()?;
+    all.extend([envoy::install()?, kubernetes.finish()?]);
+    Ok(all)
 }
 
 /// Envoy and Prometheus alone, for the experiment that needs no more.

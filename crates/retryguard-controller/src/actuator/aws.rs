@@ -387,10 +387,7 @@ impl Actuator for Aws {
 
     fn describe(&self, change: &Change) -> String {
         let Some(places) = self.targets.get(&change.target) else {
-            return format!(
-                "would give back every place that was changed for {}",
-                change.target
-            );
+            return format!("give back every place that was changed for {}", change.target);
         };
         let names: Vec<String> = places.iter().map(|place| place.key()).collect();
         let what = match change.wish {
@@ -401,7 +398,7 @@ impl Actuator for Aws {
                 share.as_f64() * 100.0
             ),
         };
-        format!("would set {} {what}", names.join(", "))
+        format!("set {} {what}", names.join(", "))
     }
 
     fn stand_down(&self) {

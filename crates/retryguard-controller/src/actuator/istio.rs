@@ -134,7 +134,7 @@ impl Actuator for Istio {
     fn describe(&self, change: &Change) -> String {
         let Some(host) = self.hosts.get(&change.target) else {
             return format!(
-                "would give back the retries of every route that was changed for {}",
+                "give back the retries of every route that was changed for {}",
                 change.target
             );
         };
@@ -151,7 +151,7 @@ impl Actuator for Istio {
                 share.as_f64() * 100.0
             ),
         };
-        format!("would set the retries of every route to {host} in the VirtualServices {scope} {what}")
+        format!("set the retries of every route to {host} in the VirtualServices {scope} {what}")
     }
 
     fn stand_down(&self) {

@@ -266,11 +266,11 @@ impl Board {
             .is_some_and(|term| now.until(term.until) > self.limits.timeout)
     }
 
-    /// Whether the judge has spoken, and every source has been asked once: this controller acts or follows.
+    /// Whether this controller follows another, or leads and has asked every source once.
     #[must_use]
     pub fn ready(&self) -> bool {
-        let judged = self.lead.term.is_some() || self.lead.leader.is_some();
-        judged && self.feeds.values().all(|feed| feed.rounds > 0)
+        let asked = self.feeds.values().all(|feed| feed.rounds > 0);
+        self.lead.leader.is_some() || (self.lead.term.is_some() && asked)
     }
 
     /// The actuators that are to be asked what they hold; each counts as asked from here on.

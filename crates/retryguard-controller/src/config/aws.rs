@@ -1,6 +1,7 @@
 //! How Amazon's services are reached: the same keys for the source `cloudwatch` and the actuator `aws`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use retryguard_policy::reading::{Block, Mistakes};
 
@@ -8,7 +9,7 @@ use super::{Place, source::address};
 
 /// Where, and as whom. What is not written is found as every tool of the field finds it: the environment, the
 /// files in the home folder, the web identity of a pod, the role of the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
     /// The region.
     pub region: Option<String>,
@@ -18,6 +19,23 @@ pub struct Reach {
     pub credentials_file: Option<PathBuf>,
     /// Which profile of the files.
     pub profile: Option<String>,
+    /// How long one question may take.
+    pub request_timeout: Duration,
+}
+
+/// Less than `limits.timeout` gives to a whole change, which is more than one question.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self {
+            region: None,
+            endpoint: None,
+            credentials_file: None,
+            profile: None,
+            request_timeout: REQUEST_TIMEOUT,
+        }
+    }
 }
 
 impl Reach {
@@ -31,11 +49,17 @@ impl Reach {
             mistakes,
         );
         let profile = block.text("profile", "the name of a profile", mistakes);
+        let timeout = block.duration(
+            "requestTimeout",
+            Duration::from_millis(100)..=Duration::from_secs(300),
+            mistakes,
+        );
         Self {
             region: region.map(str::to_owned),
             endpoint: endpoint.and_then(|text| address::checked(text, at, mistakes)),
             credentials_file: file.map(|path| place.path(path)),
             profile: profile.map(str::to_owned),
+            request_timeout: timeout.unwrap_or(REQUEST_TIMEOUT),
         }
     }
 }

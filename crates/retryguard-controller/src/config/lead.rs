@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use retryguard_policy::reading::{Block, Body, Mistakes, wrong};
 
-use super::Place;
+use super::{Place, limits::Limits};
 use crate::secret::Secret;
 
 /// Which of several controllers acts.
@@ -57,7 +57,12 @@ pub const TERM: Duration = Duration::from_secs(15);
 const NAME: &str = "retryguard-controller";
 
 impl Lead {
-    pub(super) fn read(block: &mut Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+    pub(super) fn read(
+        block: &mut Block<'_>,
+        limits: &Limits,
+        place: &Place<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
         let Some(node) = block.take("lead") else {
             return Some(Self::Alone);
         };
@@ -73,13 +78,13 @@ impl Lead {
         let mut block = Block::open(node, "lead", mistakes)?;
         let redis = block
             .block("redis", mistakes)
-            .map(|inner| lock(inner, place, mistakes));
+            .map(|inner| lock(inner, limits, place, mistakes));
         let postgres = block
             .block("postgres", mistakes)
-            .map(|inner| lock(inner, place, mistakes));
+            .map(|inner| lock(inner, limits, place, mistakes));
         let kubernetes = block
             .block("kubernetes", mistakes)
-            .map(|inner| lease(inner, mistakes));
+            .map(|inner| lease(inner, limits, mistakes));
         block.close(mistakes);
         match (redis, postgres, kubernetes) {
             (Some(lock), None, None) => lock.map(Self::Redis),
@@ -93,11 +98,12 @@ impl Lead {
     }
 }
 
-fn lock(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Lock> {
+fn lock(mut block: Block<'_>, limits: &Limits, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Lock> {
     let at = block.at();
     let url = block.text("url", "an address", mistakes);
     let file = block.text("urlFile", "the path of a file with the address", mistakes);
-    let (name, term) = name_and_term(&mut block, mistakes);
+    // Renewed every third of it.
+    let (name, term) = name_and_term(&mut block, limits, (2, 3), mistakes);
     block.close(mistakes);
     let address = match (url, file) {
         (Some(url), None) => Address::Written(Secret::new(url)),
@@ -114,11 +120,12 @@ fn lock(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Opt
     Some(Lock { address, name, term })
 }
 
-fn lease(mut block: Block<'_>, mistakes: &mut Mistakes) -> Lease {
+fn lease(mut block: Block<'_>, limits: &Limits, mistakes: &mut Mistakes) -> Lease {
     let namespace = block
         .text("namespace", "the name of a namespace", mistakes)
         .map(str::to_owned);
-    let (name, term) = name_and_term(&mut block, mistakes);
+    // Ended by the leader itself a fifth earlier, and renewed every fifth.
+    let (name, term) = name_and_term(&mut block, limits, (3, 5), mistakes);
     block.close(mistakes);
     Lease {
         namespace,
@@ -127,9 +134,29 @@ fn lease(mut block: Block<'_>, mistakes: &mut Mistakes) -> Lease {
     }
 }
 
-fn name_and_term(block: &mut Block<'_>, mistakes: &mut Mistakes) -> (String, Duration) {
+/// `left` is the share of the term that is left right before it is renewed.
+fn name_and_term(
+    block: &mut Block<'_>,
+    limits: &Limits,
+    left: (u32, u32),
+    mistakes: &mut Mistakes,
+) -> (String, Duration) {
+    let at = block.at();
     let name = block.text("name", "a name", mistakes).unwrap_or(NAME).to_owned();
-    let limits = Duration::from_secs(3)..=Duration::from_secs(600);
-    let term = block.duration("term", limits, mistakes).unwrap_or(TERM);
+    let range = Duration::from_secs(3)..=Duration::from_secs(600);
+    let term = block.duration("term", range, mistakes).unwrap_or(TERM);
+    // A change is begun only where it is certain to end within the term.
+    if term * left.0 / left.1 <= limits.timeout {
+        let least = limits.timeout * left.1 / left.0;
+        mistakes.add(
+            at,
+            format!(
+                "a term of {} s is too short for changes that may take {} s (`limits.timeout`): this controller would lead and not act",
+                term.as_secs(),
+                limits.timeout.as_secs()
+            ),
+            format!("write `term: {}s` or more, or a shorter `limits: {{timeout: …}}`", least.as_secs() + 1),
+        );
+    }
     (name, term)
 }

@@ -106,8 +106,8 @@ fn whole(mut block: Block<'_>, folder: &Path, mistakes: &mut Mistakes) -> Option
     let policy = policy(&mut block, &place, mistakes);
     let sources = source::Sources::read(&mut block, &place, mistakes);
     let actuators = actuator::Actuators::read(&mut block, &place, mistakes);
-    let lead = lead::Lead::read(&mut block, &place, mistakes);
     let limits = limits::Limits::read(&mut block, mistakes);
+    let lead = lead::Lead::read(&mut block, &limits, &place, mistakes);
     let status = block.block("status", mistakes).map_or_else(
         || Some(listen::Listen::at(STATUS_ADDRESS)),
         |status| listen::Listen::read(status, STATUS_ADDRESS, &place, mistakes),

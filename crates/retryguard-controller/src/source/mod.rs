@@ -35,6 +35,13 @@ pub trait Source: Send {
 
     /// What happened since the last round.
     fn read(&mut self) -> Round<'_>;
+
+    /// Whether a round is the difference to the one before. Such a source is read while another controller leads too:
+    /// after a pause its first difference would span the whole pause. All others rest meanwhile, which halves what two
+    /// controllers ask of a Prometheus and what they pay for CloudWatch.
+    fn compares(&self) -> bool {
+        false
+    }
 }
 
 /// What happened to one target.

@@ -111,6 +111,10 @@ impl Source for Scrape {
     fn read(&mut self) -> Round<'_> {
         Box::pin(self.round())
     }
+
+    fn compares(&self) -> bool {
+        true
+    }
 }
 
 impl Page {

@@ -4,6 +4,12 @@
 //! (`If-None-Match`) gets 304, at once or, with `?wait=SECONDS` or `Prefer: wait=SECONDS`, as soon as there is
 //! something new. Every answer says in `x-retryguard-poll-after` when to come back: the policy's own period,
 //! spread by half, so that a fleet that was started together does not poll together.
+//!
+//! **Nothing stays off for ever.** A decision holds for [`LAPSE`] after somebody last confirmed it. A controller that
+//! leads confirms its decisions with every look (`limits.resync`); when it is gone, a server that still runs serves the
+//! user's own policy. When the server is gone too, its clients know: an answer with decisions in it says so in
+//! `x-retryguard-lapse-after`, and `?original` gives the policy without them, to which the library's clients go back by
+//! themselves.
 
 mod merge;
 mod shelf;
@@ -43,6 +49,14 @@ const LOOK: Duration = Duration::from_millis(500);
 /// The longest that a client may wait for news.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// How long a decision holds without being confirmed: longer than a controller takes to come back, shorter than anybody
+/// wants to be without retries for nothing.
+pub const LAPSE: Duration = Duration::from_secs(300);
+
+/// After how many seconds without an answer a client shall take the policy without decisions (`?original`). Only on
+/// answers that have any.
+pub const LAPSE_AFTER: &str = "x-retryguard-lapse-after";
+
 /// When to come back.
 pub const POLL_AFTER: &str = "x-retryguard-poll-after";
 
@@ -78,7 +92,7 @@ impl PolicyServer {
             reason: error.to_string(),
         };
         let decisions = shelf::decisions(folder).map_err(wrong)?;
-        let first = shelf::read(folder, &decisions, &Policies::new()).map_err(wrong)?;
+        let first = shelf::read(folder, &valid(folder, &decisions), &Policies::new()).map_err(wrong)?;
         let (policies, _) = watch::channel(first);
         let router = Router::new()
             .route("/policies", get(list))
@@ -157,6 +171,17 @@ impl Actuator for PolicyServer {
 
     fn find(&self) -> Answer<'_, Vec<Found>> {
         let decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever asks leads, and stands by what was decided.
+        if !decisions.is_empty()
+            && let Err(error) = shelf::keep(&self.folder, &decisions)
+        {
+            let address = self.folder.display().to_string();
+            let reason = error.to_string();
+            return Box::pin(std::future::ready(Err(ActuatorError::Unreachable {
+                address,
+                reason,
+            })));
+        }
         let found = decisions
             .iter()
             .map(|(target, decision)| Found {
@@ -214,9 +239,18 @@ fn look_once(
 ) -> std::io::Result<()> {
     let mut decisions = decisions.lock().unwrap_or_else(PoisonError::into_inner);
     *decisions = shelf::decisions(folder)?;
-    let read = shelf::read(folder, &decisions, &policies.borrow())?;
+    let read = shelf::read(folder, &valid(folder, &decisions), &policies.borrow())?;
     publish(policies, read);
     Ok(())
+}
+
+/// Those that somebody has confirmed within [`LAPSE`].
+fn valid(folder: &Path, decisions: &Decisions) -> Decisions {
+    if shelf::lapsed(folder) {
+        Decisions::new()
+    } else {
+        decisions.clone()
+    }
 }
 
 /// Tells those that wait, where there is something new.
@@ -285,6 +319,10 @@ async fn one(
             "no such policy; GET /policies lists them\n",
         )
             .into_response(),
+        Some(served) if query.contains_key("original") => {
+            let text = served.original.as_ref().unwrap_or(&served.text).clone();
+            ([(header::CONTENT_TYPE, "application/yaml")], text).into_response()
+        }
         Some(served) => answer(&served, matches(known, &served.etag)),
     }
 }
@@ -320,6 +358,9 @@ fn answer(served: &Served, unchanged: bool) -> Response {
     set("x-retryguard-version", served.version.to_string());
     set("x-retryguard-digest", served.digest.clone());
     set(POLL_AFTER, format!("{:.3}", spread(served.period).as_secs_f64()));
+    if served.original.is_some() {
+        set(LAPSE_AFTER, LAPSE.as_secs().to_string());
+    }
     if let Some(reason) = &served.refused {
         let line: String = reason
             .chars()

@@ -14,8 +14,8 @@ use retryguard_core::Ratio;
 use retryguard_policy::{LARGEST_FILE, Policy};
 use serde_json::{Value, json};
 
-use super::merge::merged;
-use crate::{actuator::Wish, target::TargetName};
+use super::{LAPSE, merge::merged};
+use crate::{actuator::Wish, clock::unix_time, target::TargetName};
 
 /// The most policies of one folder.
 pub(super) const MOST_POLICIES: usize = 1_000;
@@ -38,6 +38,8 @@ pub(super) struct Served {
     /// Counts what was served under this name since the start.
     pub(super) version: u64,
     pub(super) text: String,
+    /// The user's own text, where decisions are merged into the other.
+    pub(super) original: Option<String>,
     pub(super) etag: String,
     pub(super) digest: String,
     pub(super) period: Duration,
@@ -95,12 +97,17 @@ fn served(path: &Path, decisions: &Decisions, before: Option<&Arc<Served>>) -> R
     let wishes = decisions
         .values()
         .map(|decision| (decision.service.as_str(), decision.wish));
-    let text = merged(&text, &policy, wishes).map_err(|wrong| wrong.to_string())?;
+    let own = text;
+    let text = merged(&own, &policy, wishes).map_err(|wrong| wrong.to_string())?;
+    let original = (text != own).then_some(own);
     let policy = Policy::parse(&text).map_err(|wrong| wrong.to_string())?;
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let etag = format!("\"{:016x}\"", hasher.finish());
-    if let Some(before) = before.filter(|before| before.etag == etag && before.refused.is_none()) {
+    let known = |before: &&Arc<Served>| {
+        before.etag == etag && before.original == original && before.refused.is_none()
+    };
+    if let Some(before) = before.filter(known) {
         return Ok(Arc::clone(before));
     }
     let same = before.is_some_and(|before| before.etag == etag);
@@ -111,6 +118,7 @@ fn served(path: &Path, decisions: &Decisions, before: Option<&Arc<Served>>) -> R
         digest: policy.digest().to_owned(),
         period: policy.remote_period(),
         text,
+        original,
         refused: None,
     }))
 }
@@ -125,6 +133,16 @@ pub(super) fn decisions(folder: &Path) -> io::Result<Decisions> {
         Ok(file) => file.take(LARGEST_FILE as u64 + 1).read_to_string(&mut text)?,
     };
     parse(&text).ok_or_else(|| io::Error::other(format!("{} is not what we write", path.display())))
+}
+
+/// Whether nobody has written them for as long as they hold without being confirmed. A clock that went back makes them
+/// young, not old.
+pub(super) fn lapsed(folder: &Path) -> bool {
+    let written = fs::metadata(folder.join(DECISIONS)).and_then(|about| about.modified());
+    let written = written
+        .ok()
+        .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    written.is_some_and(|written| unix_time().saturating_sub(written) >= LAPSE)
 }
 
 fn parse(text: &str) -> Option<Decisions> {

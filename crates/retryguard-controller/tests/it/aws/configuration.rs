@@ -2,19 +2,11 @@
 
 use std::path::Path;
 
-use retryguard_controller::actuator::{Change, Wish};
+use retryguard_controller::actuator::Wish;
 use retryguard_controller::config::Config;
 use retryguard_controller::start;
-use retryguard_controller::target::TargetName;
 
-fn change(target: &str, wish: Wish) -> Change {
-    Change {
-        target: TargetName::new(target),
-        wish,
-        why: "a test".to_owned(),
-        term: 7,
-    }
-}
+use super::world::change;
 
 fn file(source: &str, actuator: &str, target: &str) -> String {
     format!(
@@ -120,6 +112,6 @@ async fn a_dry_run_says_what_it_would_do() {
     let actuator = start::actuators(&config).await.unwrap().pop().unwrap();
     assert_eq!(
         actuator.describe(&change("orders", Wish::Off)),
-        "would set the variable AWS_MAX_ATTEMPTS of f, the variable AWS_MAX_ATTEMPTS of g, the parameter /a to 1 attempt"
+        "set the variable AWS_MAX_ATTEMPTS of f, the variable AWS_MAX_ATTEMPTS of g, the parameter /a to 1 attempt"
     );
 }

@@ -1,5 +1,12 @@
-//! CloudWatch and AWS as far as they need nobody to answer.
+//! CloudWatch, Lambda, SSM and AppConfig: Amazon's own SDK against real implementations of Amazon's APIs.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod appconfig;
+mod cloudwatch;
 mod configuration;
+mod lambda;
+mod ssm;
+mod throttling;
+mod whole;
+mod world;

@@ -85,7 +85,9 @@ async fn the_aggregated_service() {
 async fn an_envoy_that_restarts_is_told_at_once() {
     let service = Down::start().await;
     let port = free_port();
-    let rtds = rtds(port).await;
+    let mut settings = rtds_settings(port);
+    settings.confirm_within = std::time::Duration::from_secs(1);
+    let rtds = rtds_with(&settings).await;
     rtds.find().await.unwrap();
     let losses = apply(&rtds, Wish::Off).await;
     assert!(losses[0].contains("no Envoy is connected"), "{losses:?}");
@@ -112,7 +114,7 @@ async fn a_controller_that_was_killed_finds_what_it_had_changed() {
     drop(first);
     // Nobody serves, and the Envoy keeps what it has. The next one waits for what it presents.
     let mut patient = rtds_settings(port);
-    patient.learn_for = std::time::Duration::from_secs(6);
+    patient.learn_for = std::time::Duration::from_secs(12);
     let second = rtds_with(&patient).await;
     let held = Found {
         target: reviews(),

@@ -68,7 +68,7 @@ pub(crate) fn client() -> reqwest::Client {
     reqwest::Client::builder()
         .retry(reqwest::retry::never())
         .no_proxy()
-        .timeout(Duration::from_secs(20))
+        .timeout(Duration::from_secs(60))
         .build()
         .unwrap()
 }
@@ -98,7 +98,7 @@ pub(crate) fn rtds_settings(port: u16) -> settings::Rtds {
         },
         layer: settings::RTDS_LAYER.to_owned(),
         learn_for: Duration::from_millis(200),
-        confirm_within: Duration::from_secs(10),
+        confirm_within: Duration::from_secs(60),
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) async fn rtds(port: u16) -> Rtds {
 
 pub(crate) async fn rtds_with(settings: &settings::Rtds) -> Rtds {
     // A server that was dropped a moment ago may still hold the port.
-    for _ in 0..100 {
+    for _ in 0..1_200 {
         if let Ok(rtds) = Rtds::start(settings, vec![(reviews(), target(&["reviews"]))]).await {
             return rtds;
         }
@@ -155,9 +155,9 @@ pub(crate) async fn streams(rtds: &Rtds, wanted: u64) {
     .await;
 }
 
-/// Asks again and again, for a minute at most.
+/// Asks again and again, for two minutes at least.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    for _ in 0..1_200 {
+    for _ in 0..2_400 {
         if holds().await {
             return;
         }

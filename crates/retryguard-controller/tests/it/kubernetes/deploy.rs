@@ -1,6 +1,9 @@
 use std::path::Path;
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
@@ -70,12 +73,48 @@ async fn as_account(cluster: &Cluster) -> Client {
         .await
         .unwrap();
     let token = answer.status.unwrap().token;
-    client(
+    let account = client(
         &cluster
             .server
             .kubeconfig_for(&format!("account-{}", cluster.namespace), &token),
     )
-    .await
+    .await;
+    // The server learns of new roles a moment after it has taken them.
+    for (group, resource, verb) in [
+        ("networking.istio.io", "virtualservices", "patch"),
+        ("coordination.k8s.io", "leases", "update"),
+        ("events.k8s.io", "events", "create"),
+    ] {
+        granted(&account, group, resource, verb).await;
+    }
+    account
+}
+
+async fn granted(account: &Client, group: &str, resource: &str, verb: &str) {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(account.clone());
+    let name = (resource == "leases").then(|| "retryguard-controller".to_owned());
+    let question = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                group: Some(group.to_owned()),
+                name,
+                namespace: Some("retryguard".to_owned()),
+                resource: Some(resource.to_owned()),
+                verb: Some(verb.to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    for _ in 0..600 {
+        let answer = reviews.create(&PostParams::default(), &question).await;
+        if answer.is_ok_and(|answer| answer.status.is_some_and(|status| status.allowed)) {
+            return;
+        }
+        retryguard_controller::clock::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("{verb} of {resource} is never granted");
 }
 
 fn is_forbidden<T>(result: kube::Result<T>) -> bool {

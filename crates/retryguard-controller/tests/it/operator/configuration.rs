@@ -129,3 +129,26 @@ fn the_most_targets_and_one_more() {
     );
     assert!(mistakes(&with(most + 1)).contains("split them over several"));
 }
+
+/// A change is begun only where it ends within the term: with less than that a leader would never act.
+#[test]
+fn a_term_that_leaves_no_time_for_a_change_is_a_mistake() {
+    let with = |lead: &str| {
+        format!(
+            "sources: {{scrape: {{addresses: ['http://127.0.0.1:1/']}}}}\nactuators: {{policy-server: {{folder: .}}}}\n\
+             lead:\n  {lead}\ntargets: {{a: {{scrape: {{envoy: {{}}}}}}}}\n"
+        )
+    };
+    let told = mistakes(&with("redis: {url: 'redis://127.0.0.1/', term: 7500ms}"));
+    assert!(
+        told.contains("line 4") && told.contains("would lead and not act") && told.contains("`term: 8s`"),
+        "{told}"
+    );
+    assert!(mistakes(&with("kubernetes: {term: 8s}")).contains("`term: 9s`"));
+    for enough in [
+        "redis: {url: 'redis://127.0.0.1/', term: 8s}",
+        "kubernetes: {term: 9s}",
+    ] {
+        Config::parse(&with(enough), Path::new(".")).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+}

@@ -125,6 +125,72 @@ async fn decisions_outlive_the_server() {
     );
 }
 
+/// The controller is gone, and a server that only serves goes on: what nobody confirms is not served for ever.
+#[tokio::test]
+async fn a_decision_that_nobody_confirms_lapses() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.yaml"), POLICY).unwrap();
+    let first = server(folder.path()).await;
+    first.apply(&change(Wish::Off)).await.unwrap();
+    let off = get(&first, "", None).await;
+    assert_eq!(header(&off, "x-retryguard-lapse-after"), "300");
+    assert_eq!(get(&first, "?original", None).await.text().await.unwrap(), POLICY);
+    drop(first);
+    let decisions = folder.path().join(".retryguard-decisions.json");
+    let written = |age: u64| {
+        let file = std::fs::File::options().append(true).open(&decisions).unwrap();
+        let now = std::time::UNIX_EPOCH + retryguard_controller::clock::unix_time();
+        file.set_modified(now - Duration::from_secs(age)).unwrap();
+    };
+    written(301);
+    let second = server(folder.path()).await;
+    let served = get(&second, "", None).await;
+    assert!(served.headers().get("x-retryguard-lapse-after").is_none());
+    assert_eq!(served.text().await.unwrap(), POLICY);
+    // A controller that comes back finds it all the same, and stands by it until it knows better.
+    assert_eq!(second.find().await.unwrap()[0].held, Held::Ours(Wish::Off));
+    let third = server(folder.path()).await;
+    assert!(
+        get(&third, "", None)
+            .await
+            .text()
+            .await
+            .unwrap()
+            .contains("\"maxRetries\": 0")
+    );
+}
+
+/// The server is gone as well: a client of our library goes back to the user's policy by itself.
+#[tokio::test]
+async fn a_client_does_not_stay_off_when_everybody_is_gone() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/policies/mine", listener.local_addr().unwrap());
+    let gone = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let refuse = Arc::clone(&gone);
+    let app = axum::Router::new().fallback(move |request: axum::extract::Request| {
+        let gone = refuse.load(std::sync::atomic::Ordering::SeqCst);
+        let original = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.starts_with("original"));
+        let answer = match (gone, original) {
+            (true, _) => Err(axum::http::StatusCode::BAD_GATEWAY),
+            (false, true) => Ok(([("etag", "\"o\"")], POLICY.to_owned())),
+            (false, false) => {
+                let off = POLICY.replace("maxRetries: 4", "maxRetries: 0");
+                Ok(([("x-retryguard-lapse-after", "2")], off))
+            }
+        };
+        std::future::ready(answer)
+    });
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let live = LivePolicy::http(url).await.unwrap();
+    let retries = || live.policy().service("payments").target.call.retries;
+    assert_eq!(retries(), 0);
+    gone.store(true, std::sync::atomic::Ordering::SeqCst);
+    until(|| retries() == 4).await;
+}
+
 /// From the signal to the client: an overload is measured, and a client of our library that runs all the time
 /// loses its retries and gets them back.
 #[tokio::test]
@@ -137,7 +203,8 @@ async fn a_running_client_loses_its_retries_and_gets_them_back() {
     let _layer: RetryGuardLayer<()> = live.layer("payments", ());
     let retries = || live.policy().service("payments").target.call.retries;
     assert_eq!(retries(), 4);
-    let short = Duration::from_millis(500);
+    // Long enough that somebody who looks all the time sees the ramp.
+    let short = Duration::from_secs(2);
     let guard = Settings {
         mode: Mode::Hysteresis(Hysteresis {
             cool_down: short,
@@ -187,7 +254,7 @@ async fn a_running_client_loses_its_retries_and_gets_them_back() {
 }
 
 async fn until(yes: impl Fn() -> bool) {
-    for _ in 0..600 {
+    for _ in 0..2_400 {
         if yes() {
             return;
         }

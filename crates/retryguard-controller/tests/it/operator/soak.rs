@@ -1,15 +1,21 @@
-//! Half an hour of a thousand targets on the board: samples, guards, plan and what is wanted of the data plane.
+//! Half an hour of a thousand targets through the whole loop: source, guards, plan, actuator, status. Time is
+//! simulated; everything else is what runs in earnest.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use retryguard_controller::{
-    actuator::Wish,
-    board::{Board, Watched},
-    config::limits::Limits,
-    lead::Standing,
-    target::TargetName,
-};
-use retryguard_core::{Instant, guard::Settings};
+use retryguard_controller::actuator::{Actuator, Answer, Change, Found, Held, Loss, Wish};
+use retryguard_controller::board::Watched;
+use retryguard_controller::clock::sleep;
+use retryguard_controller::config::limits::Limits;
+use retryguard_controller::lead::Alone;
+use retryguard_controller::run::{Ask, Asking, Ended, Parts, QUESTIONS, run};
+use retryguard_controller::source::{Round, Source};
+use retryguard_controller::target::TargetName;
+use retryguard_core::guard::{Guard, Settings, State};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::scripted::reading;
 
@@ -25,70 +31,176 @@ fn rejected(target: usize, second: u64) -> u64 {
     }
 }
 
-/// Memory is flat: after the first ten minutes, in which every target has been through an episode, what is
-/// allocated is given back.
-#[test]
-fn thirty_minutes_of_a_thousand_targets_keep_no_memory() {
+/// A sample of every target, once a second.
+struct Fleet {
+    names: Vec<String>,
+    second: u64,
+}
+
+impl Source for Fleet {
+    fn name(&self) -> &'static str {
+        "fleet"
+    }
+
+    fn every(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn read(&mut self) -> Round<'_> {
+        self.second += 1;
+        let second = self.second;
+        let readings = self.names.iter().enumerate();
+        let readings = readings.map(|(target, name)| reading(name, rejected(target, second)));
+        Box::pin(std::future::ready(Ok(readings.collect())))
+    }
+}
+
+/// A data plane that holds what it was told, and counts.
+#[derive(Default)]
+struct Ledger {
+    held: Mutex<BTreeMap<TargetName, Wish>>,
+    offs: AtomicU64,
+    changes: AtomicU64,
+}
+
+impl Actuator for Ledger {
+    fn name(&self) -> &'static str {
+        "ledger"
+    }
+
+    fn find(&self) -> Answer<'_, Vec<Found>> {
+        let held = self.held.lock().unwrap();
+        let found = held.iter().map(|(target, wish)| Found {
+            target: target.clone(),
+            held: Held::Ours(*wish),
+        });
+        let found = Ok(found.collect());
+        Box::pin(std::future::ready(found))
+    }
+
+    fn apply<'a>(&'a self, change: &'a Change) -> Answer<'a, Vec<Loss>> {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        let mut held = self.held.lock().unwrap();
+        match change.wish {
+            Wish::Original => held.remove(&change.target),
+            wish => {
+                self.offs
+                    .fetch_add(u64::from(wish == Wish::Off), Ordering::Relaxed);
+                held.insert(change.target.clone(), wish)
+            }
+        };
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn describe(&self, change: &Change) -> String {
+        change.target.to_string()
+    }
+}
+
+fn parts(ledger: &Arc<Ledger>) -> Parts {
     let names: Vec<String> = (0..TARGETS).map(|number| format!("service-{number}")).collect();
-    let watched = names
-        .iter()
-        .map(|name| Watched {
-            name: TargetName::new(name),
-            guards: vec![Settings::default()],
-            source: "scripted",
-            actuators: vec![0],
-        })
-        .collect();
-    let limits = Limits {
-        changes_per_minute_in_all: 100_000,
-        ..Limits::default()
-    };
-    let mut board = Board::new(watched, &["plane"], limits, Instant::ZERO);
-    let standing = Standing::Leading {
-        term: 1,
-        lasts: Duration::MAX,
-    };
-    board.standing(Ok(standing), Instant::ZERO, Instant::ZERO);
-    let mut changes = 0_u64;
-    let mut switched_off = 0_u64;
-    let mut second = 0;
-    let mut run_minutes = |minutes: u64| {
-        for _ in 0..minutes * 60 {
-            second += 1;
-            let now = Instant::from_secs(second);
-            let readings = names
-                .iter()
-                .enumerate()
-                .map(|(target, name)| reading(name, rejected(target, second)))
-                .collect();
-            board.round("scripted", Ok(readings), now);
-            board.tick(now);
-            for hand in board.questions(now) {
-                // The data plane answers the first question; later it is as we know it.
-                if second == 1 {
-                    board.found(hand, Ok(Vec::new()), now);
-                }
-            }
-            for order in board.orders(now, usize::MAX) {
-                changes += 1;
-                switched_off += u64::from(order.change.wish == Wish::Off);
-                board.done(&order, Ok(Vec::new()), now);
-            }
-        }
-    };
-    run_minutes(10);
-    let later = allocation_counter::measure(|| run_minutes(MINUTES - 10));
+    let watched = names.iter().map(|name| Watched {
+        name: TargetName::new(name),
+        guards: vec![Settings::default()],
+        source: "fleet",
+        actuators: vec![0],
+    });
+    Parts {
+        watched: watched.collect(),
+        sources: vec![Box::new(Fleet { names, second: 0 })],
+        actuators: vec![Arc::clone(ledger) as Arc<dyn Actuator>],
+        lead: Box::new(Alone),
+        limits: Limits {
+            changes_per_minute_in_all: 100_000,
+            ..Limits::default()
+        },
+        dry_run: false,
+        leave: false,
+    }
+}
+
+/// So much simulated time, with an operator who looks once a minute.
+async fn minutes(asks: &Asking, count: u64) {
+    for _ in 0..count {
+        sleep(Duration::from_secs(60)).await;
+        let (send, answer) = oneshot::channel();
+        asks.send(Ask::Status(send)).await.unwrap();
+        assert_eq!(
+            answer.await.unwrap()["targets"].as_array().unwrap().len(),
+            TARGETS
+        );
+    }
+}
+
+/// Memory is flat: after the first ten minutes, in which every target has been through an episode, what is
+/// allocated is given back. What a target costs is printed, as a ratio to the guard alone.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a ratio of two times is reported and never compared"
+)]
+fn thirty_minutes_of_a_thousand_targets_keep_no_memory() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let ledger = Arc::new(Ledger::default());
+    let (asks, questions) = mpsc::channel(QUESTIONS);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = runtime.spawn(run(parts(&ledger), questions, async {
+        let _ = stopped.await;
+    }));
+    runtime.block_on(minutes(&asks, 10));
+    let begun = Instant::now();
+    let later = allocation_counter::measure(|| runtime.block_on(minutes(&asks, MINUTES - 10)));
+    let took = begun.elapsed().as_secs_f64();
+
     let rounds = (MINUTES - 10) * 60 * TARGETS as u64;
+    let alone = guards_alone(MINUTES - 10);
     println!(
-        "{changes} changes; per target and round {:.1} allocations of {:.0} bytes in all",
+        "{} changes; per target and round: {:.1} allocations of {:.0} bytes in all, {:.1} times the guard alone",
+        ledger.changes.load(Ordering::Relaxed),
         later.count_total as f64 / rounds as f64,
         later.bytes_total as f64 / rounds as f64,
+        took / alone,
     );
-    assert!(switched_off >= 5 * TARGETS as u64, "{switched_off}");
     let kept = later.bytes_current;
     println!(
         "kept after twenty more minutes: {kept} bytes, {:.1} a target",
         kept as f64 / TARGETS as f64
     );
+    let offs = ledger.offs.load(Ordering::Relaxed);
+    assert!(offs >= 5 * TARGETS as u64, "{offs}");
     assert!(kept.abs() < 64 * TARGETS as i64, "{kept} bytes kept");
+    stop.send(()).unwrap();
+    assert_eq!(runtime.block_on(task).unwrap(), Ended::Restored);
+    assert!(ledger.held.lock().unwrap().is_empty());
+}
+
+/// How long the guards take by themselves for the same samples.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a ratio of two times is reported and never compared"
+)]
+fn guards_alone(minutes: u64) -> f64 {
+    let start = retryguard_core::Instant::ZERO;
+    let mut guards: Vec<Guard> = (0..TARGETS)
+        .map(|_| Guard::resume(Settings::default(), State::On, start))
+        .collect();
+    let begun = Instant::now();
+    let mut decided = 0_u64;
+    for second in 1..=minutes * 60 {
+        let now = retryguard_core::Instant::from_secs(second);
+        for (target, guard) in guards.iter_mut().enumerate() {
+            let sample = retryguard_core::guard::Sample {
+                calls: 100,
+                rejected: rejected(target, second),
+                ..Default::default()
+            };
+            decided += u64::from(guard.feed(&sample, now).is_some());
+        }
+    }
+    assert!(decided > 0);
+    begun.elapsed().as_secs_f64()
 }

@@ -83,3 +83,25 @@ async fn a_leader_that_hears_nothing_stops_before_its_term_ends() {
     seconds(30).await;
     assert_eq!(plane.changes().last().unwrap().1.term, 2);
 }
+
+/// Two controllers ask a Prometheus once, not twice; what compares with the round before goes on.
+#[tokio::test(start_paused = true)]
+async fn whoever_follows_asks_its_source_only_after_it_leads() {
+    let plane = DataPlane::new();
+    let judge = Judge::new(following());
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = std::sync::Arc::clone(&asked);
+    let _running = start(
+        with(&judge),
+        &plane,
+        Box::new(move |_| {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(vec![reading("payments", 60)])
+        }),
+    );
+    seconds(60).await;
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 0);
+    judge.say(Ok(leading(1)));
+    seconds(15).await;
+    assert_eq!(plane.held("payments"), Wish::Off);
+}

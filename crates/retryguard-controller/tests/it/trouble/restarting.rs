@@ -138,6 +138,10 @@ async fn a_dry_run_decides_and_changes_nothing() {
     let status = running.status().await;
     assert_eq!(status["targets"][0]["state"], "off");
     assert_eq!(status["actuators"][0]["changes"], 1, "said once, and remembered");
+    assert_eq!(
+        status["would"],
+        serde_json::json!([{"target": "payments", "actuator": "plane", "would": "Off for payments"}])
+    );
     assert_eq!(plane.wishes(), []);
     running.stop().await;
     assert_eq!(plane.wishes(), []);

@@ -92,8 +92,8 @@ impl Arm {
         }
     }
 
-    /// Runs the load through it; `None` where a part is missing.
-    pub(super) async fn run(self, phases: &[Phase], seed: u64) -> Option<Timeline> {
+    /// Sets it up; `None` where a part is missing.
+    pub(super) async fn start(self) -> Option<World> {
         let service = Limited::start(CAPACITY, self.queue).await;
         let port = free_port();
         let retries = format!("num_retries: {}", self.retries);
@@ -108,9 +108,20 @@ impl Arm {
             Some(text) => Some(Controller::start(&text).await),
             None => None,
         };
+        Some(World {
+            service,
+            envoy,
+            _prometheus: prometheus,
+            controller,
+        })
+    }
+
+    /// Runs the load through it; `None` where a part is missing.
+    pub(super) async fn run(self, phases: &[Phase], seed: u64) -> Option<Timeline> {
+        let world = self.start().await?;
         let seen: Vec<Arc<Seen>> = phases.iter().map(|_| Arc::default()).collect();
         let load = tokio::spawn({
-            let (url, phases, seen) = (envoy.url(), phases.to_vec(), seen.clone());
+            let (url, phases, seen) = (world.envoy.url(), phases.to_vec(), seen.clone());
             async move { load::run(url, &phases, seed, seen).await }
         });
         let lasts: Duration = phases.iter().map(|phase| phase.lasts).sum();
@@ -119,27 +130,13 @@ impl Arm {
         ticks.tick().await;
         for second in 1..=lasts.as_secs() {
             ticks.tick().await;
-            let state = match &controller {
-                Some(controller) => controller.state().await,
-                None => "on".to_owned(),
-            };
-            let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-            let sum = |count: fn(&Seen) -> &AtomicU64| seen.iter().map(|seen| read(count(seen))).sum();
-            let totals = Totals {
-                seconds: second,
-                calls: sum(|seen| &seen.calls),
-                succeeded: sum(|seen| &seen.succeeded),
-                failed: sum(|seen| &seen.failed),
-                attempts: read(&service.counts.attempts),
-                served: read(&service.counts.served),
-            };
+            let state = world.state().await;
+            let totals = world.totals(second, &seen);
             line.seconds.push(Second { totals, state });
         }
         load.await.unwrap();
         line.fates = seen.iter().map(|seen| Fate::of(seen)).collect();
-        if let Some(controller) = controller {
-            assert_eq!(controller.stop().await, Ended::Restored);
-        }
+        world.stop().await;
         Some(line)
     }
 
@@ -166,6 +163,44 @@ impl Arm {
             "sources:\n  {source}\nactuators:\n  {actuator}\ntargets:\n  reviews:\n    {word}: {{envoy: {{}}}}\n    {}\n",
             self.guard
         ))
+    }
+}
+
+/// An arm that stands.
+pub(super) struct World {
+    pub(super) service: Limited,
+    pub(super) envoy: Envoy,
+    _prometheus: Option<Prometheus>,
+    pub(super) controller: Option<Controller>,
+}
+
+impl World {
+    /// The guard's state; "on" where there is none.
+    pub(super) async fn state(&self) -> String {
+        match &self.controller {
+            Some(controller) => controller.state().await,
+            None => "on".to_owned(),
+        }
+    }
+
+    /// What has been counted so far.
+    pub(super) fn totals(&self, seconds: u64, seen: &[Arc<Seen>]) -> Totals {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let sum = |count: fn(&Seen) -> &AtomicU64| seen.iter().map(|seen| read(count(seen))).sum();
+        Totals {
+            seconds,
+            calls: sum(|seen| &seen.calls),
+            succeeded: sum(|seen| &seen.succeeded),
+            failed: sum(|seen| &seen.failed),
+            attempts: read(&self.service.counts.attempts),
+            served: read(&self.service.counts.served),
+        }
+    }
+
+    pub(super) async fn stop(self) {
+        if let Some(controller) = self.controller {
+            assert_eq!(controller.stop().await, Ended::Restored);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    fn since(self, other: Self) -> Self {
+    pub(super) fn since(self, other: Self) -> Self {
         Self {
             seconds: self.seconds - other.seconds,
             calls: self.calls - other.calls,

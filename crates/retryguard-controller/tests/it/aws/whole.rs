@@ -1,0 +1,90 @@
+//! The whole loop: CloudWatch in, a function's environment out, through a configuration file as a user writes it.
+
+use std::time::Duration;
+
+use aws_sdk_cloudwatch::primitives::DateTime;
+use aws_sdk_cloudwatch::types::{Dimension, MetricDatum};
+use retryguard_controller::clock::{sleep, unix_time};
+use retryguard_controller::run::{Ended, QUESTIONS, run};
+use retryguard_controller::start;
+use retryguard_parts::AwsKind;
+use tokio::sync::{mpsc, oneshot};
+
+use super::world::{World, config};
+
+/// One more second of the function: a hundred invocations, and so many throttles.
+async fn write_second(world: &World, throttled: f64) {
+    let second = i64::try_from(unix_time().as_secs()).unwrap();
+    let datum = |name: &str, value: f64| {
+        MetricDatum::builder()
+            .metric_name(name)
+            .dimensions(Dimension::builder().name("FunctionName").value("callee").build())
+            .timestamp(DateTime::from_secs(second))
+            .value(value)
+            .storage_resolution(1)
+            .build()
+    };
+    aws_sdk_cloudwatch::Client::new(&world.sdk)
+        .put_metric_data()
+        .namespace("AWS/Lambda")
+        .metric_data(datum("Invocations", 100.0 - throttled))
+        .metric_data(datum("Throttles", throttled))
+        .send()
+        .await
+        .unwrap();
+}
+
+async fn attempts_until(world: &World, last: &str, throttled: f64) -> Vec<String> {
+    let mut seen: Vec<String> = Vec::new();
+    for _ in 0..600 {
+        write_second(world, throttled).await;
+        let now = world.variables("writer").await["AWS_MAX_ATTEMPTS"].clone();
+        if seen.last() != Some(&now) {
+            seen.push(now.clone());
+        }
+        if now == last {
+            return seen;
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    panic!("never {last}: {seen:?}");
+}
+
+#[tokio::test]
+async fn throttles_switch_the_callers_off_and_calm_brings_them_back() {
+    let Some(world) = World::start(AwsKind::Ministack).await else {
+        return;
+    };
+    world
+        .create_function("writer", &[("AWS_MAX_ATTEMPTS", "9"), ("PASSWORD", "hunter2")])
+        .await;
+    let before = world.variables("writer").await;
+    // High-resolution metrics, so that the test does not take the minutes that usual ones do.
+    let text = format!(
+        "sources: {{cloudwatch: {{{reach}, period: 1s, every: 1s, settle: 1s}}}}
+actuators: {{aws: {{{reach}}}}}
+limits: {{staleAfter: 30s, hold: 60s, timeout: 20s, changesPerMinute: 100}}
+targets:
+  callee:
+    guard: {{samples: 2, coolDown: 1s, stepFor: 2s}}
+    cloudwatch: {{lambda: {{}}}}
+    aws: {{lambda: {{functions: [writer]}}}}
+",
+        reach = world.reach()
+    );
+    let parts = start::parts(&config(&text), false, false).await.unwrap();
+    let (_asks, questions) = mpsc::channel(QUESTIONS);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(run(parts, questions, async {
+        let _ = stopped.await;
+    }));
+    assert_eq!(attempts_until(&world, "1", 60.0).await, ["9", "1"]);
+    let back = attempts_until(&world, "9", 0.0).await;
+    assert_eq!(back.first().map(String::as_str), Some("1"));
+    assert!(back.len() > 2, "by steps: {back:?}");
+    assert_eq!(world.variables("writer").await, before);
+    attempts_until(&world, "1", 60.0).await;
+    stop.send(()).unwrap();
+    assert_eq!(task.await.unwrap(), Ended::Restored);
+    assert_eq!(world.variables("writer").await, before);
+}

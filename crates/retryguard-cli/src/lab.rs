@@ -1,4 +1,16 @@
-//! `retryguard lab`: the five services of the laboratory.
+//! `retryguard lab`: the five services of the laboratory, and the experiments that are done on them.
+
+mod claimed;
+mod claims;
+mod options;
+mod prediction;
+mod questions;
+mod report;
+mod results;
+mod sections;
+mod stores;
+mod tables;
+mod timelines;
 
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
@@ -15,6 +27,8 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Serve(Serve),
+    Run(options::Run),
+    Matrix(options::Matrix),
 }
 
 /// Starts services and keeps them up until Ctrl-C.
@@ -50,11 +64,28 @@ struct Serve {
     /// Where the databases are kept; a temporary folder by default.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
+    #[command(flatten)]
+    stores: stores::Choice,
+    /// The schema in PostgreSQL that the services of a system share; made where it is missing.
+    #[arg(long, default_value = "retryguard_lab")]
+    schema: String,
+    /// Write no line for each request.
+    #[arg(long)]
+    quiet: bool,
+    /// End when the standard input is closed.
+    #[arg(long)]
+    with_parent: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let Command::Serve(serve) = &arguments.command;
-    match settings(serve).and_then(|settings| retryguard_lab::block_on(keep_up(settings, serve))) {
+    let result = match &arguments.command {
+        Command::Serve(serve) => {
+            settings(serve).and_then(|settings| retryguard_lab::block_on(keep_up(settings, serve)))
+        }
+        Command::Run(run) => run.run(),
+        Command::Matrix(matrix) => matrix.run(),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -78,6 +109,7 @@ fn settings(serve: &Serve) -> anyhow::Result<Settings> {
     };
     settings.token.clone_from(&serve.token);
     settings.folder.clone_from(&serve.folder);
+    settings.backing = serve.stores.backing(&serve.schema)?;
     for (name, address) in &serve.addresses {
         let place = Name::ALL.iter().position(|known| known == name).unwrap_or(0);
         settings.addresses.0[place] = *address;
@@ -99,14 +131,20 @@ async fn keep_up(settings: Settings, serve: &Serve) -> anyhow::Result<()> {
             );
         }
     }
-    retryguard_lab::log_to_stderr();
+    if !serve.quiet {
+        retryguard_lab::log_to_stderr();
+    }
     let system = System::start_some(settings, &names).await?;
     for name in names {
         println!("{name} http://{}", system.address(name));
     }
     println!("token {}", system.token());
     println!("policy {}", system.policy().digest());
-    retryguard_lab::demo::interrupt().await?;
+    if serve.with_parent {
+        retryguard_lab::standard_input_closed().await;
+    } else {
+        retryguard_lab::demo::interrupt().await?;
+    }
     system.stop().await;
     Ok(())
 }

@@ -93,6 +93,13 @@ impl From<sqlx::Error> for Problem {
     }
 }
 
+impl From<crate::database::DatabaseError> for Problem {
+    fn from(error: crate::database::DatabaseError) -> Self {
+        tracing::warn!(%error, "database");
+        Self::unavailable("the database did not answer; try again")
+    }
+}
+
 /// A JSON body, or a sentence that says what is wrong with it.
 pub struct Body<T>(pub T);
 

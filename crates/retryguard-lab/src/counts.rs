@@ -4,6 +4,7 @@
 //! experiment needs those of one system, counted where things happen: arrivals at the service, attempts on the
 //! wire.
 
+mod reading;
 mod text;
 
 use std::{
@@ -15,7 +16,10 @@ use std::{
     time::Duration,
 };
 
+use hdrhistogram::Histogram;
 use retryguard::TargetHandle;
+
+pub use reading::{EdgeReading, Reading, ServiceReading};
 
 use crate::{name::Name, station::Station};
 
@@ -90,8 +94,19 @@ pub struct EdgeCounts {
     pub bulkhead: Counter,
     /// Calls that the breaker turned away.
     pub breaker: Counter,
+    /// How long calls took, in microseconds.
+    latency: Mutex<Latencies>,
     /// The target's state.
     handle: Mutex<Option<TargetHandle>>,
+}
+
+/// Up to ten minutes, to two digits.
+struct Latencies(Histogram<u64>);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self(Histogram::new_with_bounds(1, 600_000_000, 2).expect("bounds and precision that the format has"))
+    }
 }
 
 /// All counts of a system.
@@ -195,6 +210,16 @@ impl ServiceCounts {
 }
 
 impl EdgeCounts {
+    /// A call has ended after this long.
+    pub fn took(&self, span: Duration) {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
+        self.latency
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+            .saturating_record(micros);
+    }
+
     /// Lets the target be looked at.
     pub fn watch(&self, handle: TargetHandle) {
         *self.handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);

@@ -4,6 +4,7 @@
 //!   library, in one process with embedded databases or one service a process.
 //! - [`faults::Faults`]: what is broken, switched by an admin interface or by an experiment.
 //! - [`load::Driver`]: open and closed load, measured from the moment at which a request was meant to be sent.
+//! - [`experiment`]: a configuration under a fault: warm-up, fault, recovery, and what was measured.
 //! - [`demo`]: a storm, first without protection and then with it, live in a terminal and on a page.
 //!
 //! Which patterns are on is said by a policy file and by nothing else.
@@ -15,6 +16,7 @@ mod configuration;
 pub mod counts;
 pub mod database;
 pub mod demo;
+pub mod experiment;
 pub mod faults;
 pub mod load;
 mod name;
@@ -30,7 +32,7 @@ pub mod trace;
 
 pub use configuration::Configuration;
 pub use name::Name;
-pub use runtime::{block_on, log_to_stderr};
+pub use runtime::{block_on, log_to_stderr, standard_input_closed};
 pub use scale::TimeScale;
 pub use settings::Settings;
 pub use system::System;

@@ -35,6 +35,9 @@ pub(crate) fn describe(name: Name) -> Value {
             "parameters": [{"name": "fault", "in": "path", "required": true, "schema": fault_name()}],
             "delete": admin("Mend something", None, &[("200", "It is mended."), ("404", "It was not broken.")]),
         },
+        "/admin/counts": {
+            "get": admin("What this process has counted", None, &[("200", "The counts.")]),
+        },
         "/admin/capacity": {
             "get": admin("How full the station is", None, &[("200", "Its load."), ("404", "It has no station.")]),
             "put": admin("Change the capacity", Some("Capacity"), &[("200", "Its load."), ("404", "It has no station.")]),

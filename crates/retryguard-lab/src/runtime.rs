@@ -19,3 +19,14 @@ pub fn log_to_stderr() {
         .with_writer(std::io::stderr)
         .try_init();
 }
+
+/// Ends when the standard input is closed: whoever started this program has ended, however that came.
+pub async fn standard_input_closed() {
+    let (tell, closed) = tokio::sync::oneshot::channel();
+    // A thread, and not a task for blocking work: the runtime would wait for the latter at its end.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = tell.send(());
+    });
+    let _ = closed.await;
+}

@@ -35,6 +35,31 @@ pub struct Settings {
     pub folder: Option<PathBuf>,
     /// The token of the admin interface; a random one where there is none.
     pub token: Option<String>,
+    /// Where the services keep what they write.
+    pub backing: Backing,
+}
+
+/// Where the services keep what they write.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Backing {
+    /// A SQLite file a service.
+    #[default]
+    Embedded,
+    /// PostgreSQL and Redis.
+    #[cfg(feature = "real")]
+    Real(Real),
+}
+
+/// Real databases.
+#[cfg(feature = "real")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Real {
+    /// The address of PostgreSQL.
+    pub postgres: String,
+    /// The address of Redis.
+    pub redis: String,
+    /// The schema in PostgreSQL; made where it is missing.
+    pub schema: String,
 }
 
 /// Workers, and places for those who wait for one.
@@ -96,6 +121,7 @@ impl Settings {
             addresses: Addresses::default(),
             folder: None,
             token: None,
+            backing: Backing::Embedded,
         }
     }
 }

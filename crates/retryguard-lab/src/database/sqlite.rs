@@ -4,14 +4,17 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use axum::body::Body;
+use http::Response;
+use retryguard_store::outbox::{Event, SqliteOutbox};
 use sqlx::{
-    SqlitePool,
+    Sqlite as Engine, SqlitePool, Transaction,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
 use tokio::sync::Notify;
 
-use super::{Item, OrderRow};
+use super::{DatabaseError, Finish, Item, OrderRow, Reservation, Reserved, Table};
 use crate::{clock, name::Name};
 
 /// The database of one service.
@@ -28,7 +31,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS orders (
     number INTEGER PRIMARY KEY, reference TEXT NOT NULL, amount INTEGER NOT NULL,
-    status TEXT NOT NULL, at INTEGER NOT NULL);
+    status TEXT NOT NULL, at INTEGER NOT NULL, key TEXT UNIQUE);
 CREATE INDEX IF NOT EXISTS orders_by_reference ON orders (reference);
 CREATE TABLE IF NOT EXISTS charges (
     number INTEGER PRIMARY KEY, reference TEXT NOT NULL, amount INTEGER NOT NULL, at INTEGER NOT NULL);
@@ -82,13 +85,20 @@ impl Sqlite {
         self.pool.close().await;
     }
 
-    pub(crate) async fn insert_order(&self, reference: &str, amount: i64) -> sqlx::Result<i64> {
+    pub(crate) async fn insert_order(
+        &self,
+        reference: &str,
+        amount: i64,
+        key: Option<&str>,
+    ) -> sqlx::Result<i64> {
         sqlx::query_scalar(
-            "INSERT INTO orders (reference, amount, status, at) VALUES (?, ?, 'pending', ?) RETURNING number",
+            "INSERT INTO orders (reference, amount, status, at, key) VALUES (?, ?, 'pending', ?, ?)
+             ON CONFLICT (key) DO UPDATE SET status = 'pending' RETURNING number",
         )
         .bind(reference)
         .bind(amount)
         .bind(clock::wall_millis())
+        .bind(key)
         .fetch_one(&self.pool)
         .await
     }
@@ -117,22 +127,67 @@ impl Sqlite {
         }))
     }
 
-    pub(crate) async fn charge(&self, reference: &str, amount: i64) -> sqlx::Result<i64> {
-        sqlx::query_scalar("INSERT INTO charges (reference, amount, at) VALUES (?, ?, ?) RETURNING number")
-            .bind(reference)
-            .bind(amount)
-            .bind(clock::wall_millis())
-            .fetch_one(&self.pool)
-            .await
+    /// Makes a charge; the answer is made from its number.
+    pub(crate) async fn charge(
+        &self,
+        reference: &str,
+        amount: i64,
+        finish: impl FnOnce(i64) -> Finish,
+    ) -> Result<Response<Body>, DatabaseError> {
+        let mut transaction = self.begin().await?;
+        let number: i64 = sqlx::query_scalar(
+            "INSERT INTO charges (reference, amount, at) VALUES (?, ?, ?) RETURNING number",
+        )
+        .bind(reference)
+        .bind(amount)
+        .bind(clock::wall_millis())
+        .fetch_one(&mut *transaction)
+        .await?;
+        let response = finish(number).write(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(response)
     }
 
-    pub(crate) async fn notify(&self, reference: &str) -> sqlx::Result<()> {
+    /// Notes that a customer was told.
+    pub(crate) async fn notify(
+        &self,
+        reference: &str,
+        finish: Finish,
+    ) -> Result<Response<Body>, DatabaseError> {
+        let mut transaction = self.begin().await?;
         sqlx::query("INSERT INTO notifications (reference, at) VALUES (?, ?)")
             .bind(reference)
             .bind(clock::wall_millis())
-            .execute(&self.pool)
-            .await
-            .map(|_| ())
+            .execute(&mut *transaction)
+            .await?;
+        let response = finish.write(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(response)
+    }
+
+    /// Notes that an order is paid, with the event that its customer is to be told where there is an outbox.
+    pub(crate) async fn conclude(
+        &self,
+        number: i64,
+        event: Option<(&SqliteOutbox, &Event)>,
+        finish: Finish,
+    ) -> Result<Response<Body>, DatabaseError> {
+        let mut transaction = self.begin().await?;
+        sqlx::query("UPDATE orders SET status = 'paid' WHERE number = ?")
+            .bind(number)
+            .execute(&mut *transaction)
+            .await?;
+        if let Some((outbox, event)) = event {
+            outbox.put(&mut transaction, event).await?;
+        }
+        let response = finish.write(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(response)
+    }
+
+    /// Immediate: whoever reads first and writes later may find that another has written in between.
+    async fn begin(&self) -> sqlx::Result<Transaction<'static, Engine>> {
+        self.pool.begin_with("BEGIN IMMEDIATE").await
     }
 
     /// Fills the shelves, unless they are filled.
@@ -148,13 +203,33 @@ impl Sqlite {
         .map(|_| ())
     }
 
+    /// Locks the rows of the goods, holds them, takes the goods and frees the rows.
+    pub(crate) async fn reserve(
+        &self,
+        wanted: &Reservation,
+        finish: Finish,
+    ) -> Result<Reserved, DatabaseError> {
+        let mut rows = Rows {
+            holder: wanted.holder,
+            database: self.clone(),
+            held: true,
+        };
+        if !self.lock_rows(&wanted.items, wanted.holder, wanted.lease).await? {
+            return Ok(Reserved::Unknown);
+        }
+        clock::sleep(wanted.hold).await;
+        let taken = self.take(wanted, finish).await;
+        rows.held = taken.is_err();
+        taken
+    }
+
     /// Locks the rows of some goods for one holder, all of them or none, and waits while another holds one.
     /// SQLite locks whole files, so the lock is written into the row itself, with an end for holders that died.
     /// False where one of the goods is not on sale.
     ///
     /// One statement a try: every statement is a trip to the connection's thread, and a busy machine makes each
     /// of them slow.
-    pub(crate) async fn lock_rows(&self, items: &[Item], holder: i64, lease: Duration) -> sqlx::Result<bool> {
+    async fn lock_rows(&self, items: &[Item], holder: i64, lease: Duration) -> sqlx::Result<bool> {
         let wanted = as_json(items);
         loop {
             // Asked for before the look, so that a row freed in between is not missed.
@@ -186,33 +261,43 @@ impl Sqlite {
         }
     }
 
-    /// Takes the goods off the shelves and frees the rows; false where there are not enough of them.
-    pub(crate) async fn take(&self, reference: &str, items: &[Item], holder: i64) -> sqlx::Result<bool> {
+    /// Takes the goods off the shelves and frees the rows.
+    async fn take(&self, wanted: &Reservation, finish: Finish) -> Result<Reserved, DatabaseError> {
+        let mut transaction = self.begin().await?;
         let taken = sqlx::query(
             "INSERT INTO reservations (reference, sku, quantity, at)
              SELECT ?1, value ->> 'sku', value ->> 'quantity', ?2 FROM json_each(?3)
              WHERE EXISTS (SELECT 1 FROM stock WHERE stock.sku = value ->> 'sku' AND stock.holder = ?4)",
         )
-        .bind(reference)
+        .bind(&wanted.order)
         .bind(clock::wall_millis())
-        .bind(as_json(items))
-        .bind(holder)
-        .execute(&self.pool)
+        .bind(as_json(&wanted.items))
+        .bind(wanted.holder)
+        .execute(&mut *transaction)
         .await;
-        self.freed.notify_waiters();
-        match taken {
-            Ok(rows) => Ok(rows.rows_affected() == items.len() as u64),
+        let all = wanted.items.len() as u64;
+        let reserved = match taken {
+            Ok(rows) if rows.rows_affected() == all => {
+                let response = finish.write(&mut *transaction).await?;
+                transaction.commit().await?;
+                Reserved::Done(response)
+            }
+            // Somebody else has taken the rows over: this holder was thought dead.
+            Ok(_) => Reserved::TooFew,
             // The check of the shelf refused the whole statement.
             Err(sqlx::Error::Database(error)) if error.is_check_violation() => {
-                self.free(holder).await?;
-                Ok(false)
+                transaction.rollback().await?;
+                self.free(wanted.holder).await?;
+                Reserved::TooFew
             }
-            Err(error) => Err(error),
-        }
+            Err(error) => return Err(error.into()),
+        };
+        self.freed.notify_waiters();
+        Ok(reserved)
     }
 
     /// Frees what a holder has locked.
-    pub(crate) async fn free(&self, holder: i64) -> sqlx::Result<()> {
+    async fn free(&self, holder: i64) -> sqlx::Result<()> {
         sqlx::query("UPDATE stock SET holder = NULL WHERE holder = ?")
             .bind(holder)
             .execute(&self.pool)
@@ -233,20 +318,7 @@ impl Sqlite {
 
     /// All rows and the different orders among them.
     pub(crate) async fn count(&self, table: Table) -> sqlx::Result<(u64, u64)> {
-        let text = match table {
-            Table::Orders => "SELECT COUNT(*), COUNT(DISTINCT reference) FROM orders",
-            Table::Charges => "SELECT COUNT(*), COUNT(DISTINCT reference) FROM charges",
-            // An order has a row for each kind of goods: the fewest rows of an order are one reservation.
-            Table::Reservations => {
-                "SELECT COALESCE(SUM(times), 0), COUNT(*) FROM
-                 (SELECT MAX(rows) AS times FROM
-                  (SELECT reference, sku, COUNT(*) AS rows FROM reservations GROUP BY reference, sku)
-                  GROUP BY reference)"
-            }
-            Table::Notifications => "SELECT COUNT(*), COUNT(DISTINCT reference) FROM notifications",
-            Table::Paid => "SELECT COUNT(*), COUNT(DISTINCT reference) FROM orders WHERE status = 'paid'",
-        };
-        let (all, distinct): (i64, i64) = sqlx::query_as(text).fetch_one(&self.pool).await?;
+        let (all, distinct): (i64, i64) = sqlx::query_as(table.count()).fetch_one(&self.pool).await?;
         Ok((
             u64::try_from(all).unwrap_or_default(),
             u64::try_from(distinct).unwrap_or_default(),
@@ -254,16 +326,27 @@ impl Sqlite {
     }
 }
 
-fn as_json(items: &[Item]) -> String {
-    serde_json::to_string(items).unwrap_or_default()
+/// Rows that are locked. One who is stopped before he took the goods frees them.
+struct Rows {
+    holder: i64,
+    database: Sqlite,
+    held: bool,
 }
 
-/// What can be counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Table {
-    Orders,
-    Paid,
-    Charges,
-    Reservations,
-    Notifications,
+impl Drop for Rows {
+    fn drop(&mut self) {
+        if self.held
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (database, holder) = (self.database.clone(), self.holder);
+            // A database that is closed needs nothing freed; a lease ends by itself.
+            runtime.spawn(async move {
+                let _ = database.free(holder).await;
+            });
+        }
+    }
+}
+
+fn as_json(items: &[Item]) -> String {
+    serde_json::to_string(items).unwrap_or_default()
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{Fault, Faults, Kind};
 use crate::{
     answer::{Body, LARGEST_BODY, Problem, unknown_path, wrong_method},
-    counts::Counts,
+    counts::{Counts, Reading},
     name::Name,
     settings::Capacity,
 };
@@ -67,6 +67,7 @@ pub fn admin(site: AdminSite) -> Router {
         .route("/admin/faults", get(list).post(start).delete(end_all))
         .route("/admin/faults/{fault}", delete(end))
         .route("/admin/capacity", get(capacity).put(resize))
+        .route("/admin/counts", get(counts))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
@@ -144,6 +145,11 @@ async fn end(
 async fn end_all(State(site): State<AdminSite>) -> Json<serde_json::Value> {
     site.faults.end_all();
     Json(json!({"ended": "all"}))
+}
+
+/// What this process has counted; with `?latency` also how long its calls took.
+async fn counts(State(site): State<AdminSite>, uri: http::Uri) -> Json<Reading> {
+    Json(site.counts.reading(uri.query() == Some("latency")))
 }
 
 async fn capacity(State(site): State<AdminSite>) -> Result<Json<StationReport>, Problem> {

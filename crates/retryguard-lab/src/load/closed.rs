@@ -1,5 +1,5 @@
 //! Closed load: users who wait for an answer and think before the next order. Under a `gateway_overload` their
-//! number rises to 500 over the first quarter of it, and they hardly think.
+//! number rises to 500 over the first third of it, and they hardly think.
 
 use std::{
     sync::{
@@ -52,7 +52,7 @@ fn stays(inner: &Inner, users: usize, think: (Duration, Duration)) -> Vec<Stay> 
         .collect();
     if let Some(window) = inner.plan.window(Kind::GatewayOverload) {
         let more = SPIKE.saturating_sub(users);
-        let rise = (window.until - window.from) / 4;
+        let rise = (window.until - window.from) / 3;
         stays.extend((0..more).map(|user| Stay {
             from: window.from + rise.mul_f64(user as f64 / more.max(1) as f64),
             until: window.until,

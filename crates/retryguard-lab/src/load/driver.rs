@@ -85,7 +85,11 @@ impl Driver {
         let client = Downstream::new("users", &policy, "gateway", gateway, connections, counts.clone());
         Ok(Self {
             inner: Arc::new(Inner {
-                ledger: Ledger::new(scale.span(SLICE)),
+                ledger: Ledger::new(
+                    scale.span(SLICE),
+                    plan.measured
+                        .map(|(from, until)| (scale.span(from), scale.span(until))),
+                ),
                 desk: Desk::new(seed, goods, plan.replays),
                 plan,
                 scale,
@@ -101,6 +105,12 @@ impl Driver {
     #[must_use]
     pub fn live(&self) -> Live {
         self.inner.ledger.live()
+    }
+
+    /// The calls that users have made, replays included.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.inner.counts.calls.get()
     }
 
     /// The attempts that users have made: more than their calls where they retry by themselves.

@@ -76,6 +76,17 @@ pub struct Measurements {
     /// The same of paid orders.
     #[serde(skip)]
     pub paid_latency: Histogram<u64>,
+    /// Latency of the orders that the plan wants measured apart.
+    #[serde(skip)]
+    pub apart: Histogram<u64>,
+    /// The same without those that were shed.
+    #[serde(skip)]
+    pub apart_admitted: Histogram<u64>,
+    /// Latency of the orders before them.
+    #[serde(skip)]
+    pub before: Histogram<u64>,
+    /// Those of them that were paid.
+    pub paid_before: u64,
     /// How much later than intended an order was sent, at the worst.
     pub worst_lag: Duration,
     /// Orders that were not sent because too many were under way.
@@ -129,18 +140,21 @@ pub(super) struct Ledger(Mutex<Book>);
 
 struct Book {
     slice: Duration,
+    /// See `Measurements::apart`, as it passes here.
+    apart: Option<(Duration, Duration)>,
     result: Measurements,
 }
 
 impl Ledger {
-    /// `slice` is a described second as it passes here.
-    pub(super) fn new(slice: Duration) -> Self {
+    /// `slice` is a described second as it passes here, `apart` the orders whose latency is kept apart.
+    pub(super) fn new(slice: Duration, apart: Option<(Duration, Duration)>) -> Self {
         let histogram = || {
             Histogram::new_with_bounds(1, LONGEST_MICROS, 3)
                 .expect("bounds and precision that the format has")
         };
         Self(Mutex::new(Book {
             slice,
+            apart,
             result: Measurements {
                 total: Live::default(),
                 replays: 0,
@@ -148,6 +162,10 @@ impl Ledger {
                 slices: Vec::new(),
                 latency: histogram(),
                 paid_latency: histogram(),
+                apart: histogram(),
+                apart_admitted: histogram(),
+                before: histogram(),
+                paid_before: 0,
                 worst_lag: Duration::ZERO,
                 unsent: 0,
                 kept: true,
@@ -177,6 +195,19 @@ impl Ledger {
             .clamp(1, LONGEST_MICROS);
         book.result.total.under_way -= 1;
         book.result.latency.saturating_record(micros);
+        if book.apart.is_some_and(|(from, _)| at < from) {
+            book.result.before.saturating_record(micros);
+            book.result.paid_before += u64::from(verdict == Verdict::Paid);
+        }
+        if book
+            .apart
+            .is_some_and(|(from, until)| (from..until).contains(&at))
+        {
+            book.result.apart.saturating_record(micros);
+            if verdict != Verdict::Shed {
+                book.result.apart_admitted.saturating_record(micros);
+            }
+        }
         match verdict {
             Verdict::Paid => {
                 book.result.total.paid += 1;

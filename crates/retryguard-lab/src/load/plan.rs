@@ -19,6 +19,8 @@ pub struct Plan {
     pub patience: Duration,
     /// How many attempts a user makes of his own.
     pub user_attempts: u32,
+    /// Of which orders the latencies are kept apart: those to be sent from one moment until another.
+    pub measured: Option<(Duration, Duration)>,
 }
 
 /// Who sends.
@@ -64,6 +66,7 @@ impl Plan {
             replays: 0.1,
             patience: Duration::from_secs(60),
             user_attempts: 1,
+            measured: None,
         }
     }
 

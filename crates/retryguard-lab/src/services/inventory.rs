@@ -2,22 +2,17 @@
 
 use std::time::Duration;
 
-use axum::{
-    Json, Router,
-    extract::State,
-    response::{IntoResponse, Response},
-    routing::post,
-};
+use axum::{Extension, Router, extract::State, response::Response, routing::post};
 use http::StatusCode;
+use retryguard_store::idempotency::Claim;
 use serde_json::json;
 
 use crate::{
     answer::{Body, Problem},
-    clock,
-    database::{Item, Sqlite},
+    database::{Finish, Item, Reservation, Reserved},
     services::orders::Order,
     station::Station,
-    system::{Life, Site},
+    system::Site,
 };
 
 /// What is on every shelf at the start.
@@ -45,10 +40,15 @@ pub(super) async fn routes(site: &Site) -> anyhow::Result<Router> {
         .with_state(inventory))
 }
 
-async fn reserve(State(inventory): State<Inventory>, Body(order): Body<Order>) -> Result<Response, Problem> {
+async fn reserve(
+    State(inventory): State<Inventory>,
+    claim: Option<Extension<Claim>>,
+    Body(order): Body<Order>,
+) -> Result<Response, Problem> {
     order.check()?;
     let life = inventory.site.life.clone();
-    life.outlive(async move { inventory.work(order).await })
+    let claim = claim.map(|Extension(claim)| claim);
+    life.outlive(async move { inventory.work(order, claim).await })
         .await
         .unwrap_or_else(|| {
             Err(Problem::new(
@@ -59,58 +59,27 @@ async fn reserve(State(inventory): State<Inventory>, Body(order): Body<Order>) -
 }
 
 impl Inventory {
-    async fn work(&self, order: Order) -> Result<Response, Problem> {
+    async fn work(&self, order: Order, claim: Option<Claim>) -> Result<Response, Problem> {
         let Ok(_place) = self.station.enter().await else {
             return Err(Problem::unavailable("every worker is busy and the queue is full"));
         };
-        let items = merged(order.items);
         let settings = &self.site.settings;
-        let rows = Rows {
-            holder: i64::try_from(self.site.dice.bits() >> 1).unwrap_or(1),
-            database: self.site.database.clone(),
-            life: self.site.life.clone(),
-            held: true,
-        };
-        let lease = settings.scale.span(LEASE);
-        if !rows.database.lock_rows(&items, rows.holder, lease).await? {
-            return Err(Problem::bad("one of the goods is not on sale"));
-        }
         let time = self
             .site
             .dice
             .around(settings.reservation_time.usual, settings.reservation_time.spread);
-        clock::sleep(settings.scale.span(time) + self.site.faults.lock_delay()).await;
-        if !rows.take(&order.order, &items).await? {
-            return Err(Problem::new(StatusCode::CONFLICT, "there is not enough of it"));
-        }
-        Ok((StatusCode::CREATED, Json(json!({"order": order.order}))).into_response())
-    }
-}
-
-/// Rows that are locked. One who is stopped before he took the goods frees them.
-struct Rows {
-    holder: i64,
-    database: Sqlite,
-    life: Life,
-    held: bool,
-}
-
-impl Rows {
-    async fn take(mut self, reference: &str, items: &[Item]) -> sqlx::Result<bool> {
-        let taken = self.database.take(reference, items, self.holder).await?;
-        self.held = false;
-        Ok(taken)
-    }
-}
-
-impl Drop for Rows {
-    fn drop(&mut self) {
-        if self.held {
-            let (database, holder) = (self.database.clone(), self.holder);
-            // A database that is closed needs nothing freed; a lease ends by itself.
-            self.life.spawn(async move {
-                let _ = database.free(holder).await;
-            });
+        let finish = Finish::created(claim, &json!({"order": order.order}));
+        let wanted = Reservation {
+            order: order.order,
+            items: merged(order.items),
+            hold: settings.scale.span(time) + self.site.faults.lock_delay(),
+            lease: settings.scale.span(LEASE),
+            holder: i64::try_from(self.site.dice.bits() >> 1).unwrap_or(1),
+        };
+        match self.site.database.reserve(&wanted, finish).await? {
+            Reserved::Done(response) => Ok(response),
+            Reserved::Unknown => Err(Problem::bad("one of the goods is not on sale")),
+            Reserved::TooFew => Err(Problem::new(StatusCode::CONFLICT, "there is not enough of it")),
         }
     }
 }

@@ -1,18 +1,14 @@
 //! Tells customers: one row for each time that one was told.
 
-use axum::{
-    Json, Router,
-    extract::State,
-    response::{IntoResponse, Response},
-    routing::post,
-};
-use http::StatusCode;
+use axum::{Extension, Router, extract::State, response::Response, routing::post};
+use retryguard_store::idempotency::Claim;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::check_reference;
 use crate::{
     answer::{Body, Problem},
+    database::Finish,
     system::site::Site,
 };
 
@@ -28,8 +24,13 @@ pub(super) async fn routes(site: &Site) -> anyhow::Result<Router> {
         .with_state(site.clone()))
 }
 
-async fn tell(State(site): State<Site>, Body(notification): Body<Notification>) -> Result<Response, Problem> {
+async fn tell(
+    State(site): State<Site>,
+    claim: Option<Extension<Claim>>,
+    Body(notification): Body<Notification>,
+) -> Result<Response, Problem> {
     check_reference(&notification.order)?;
-    site.database.notify(&notification.order).await?;
-    Ok((StatusCode::CREATED, Json(json!({"told": notification.order}))).into_response())
+    let claim = claim.map(|Extension(claim)| claim);
+    let finish = Finish::created(claim, &json!({"told": notification.order}));
+    Ok(site.database.notify(&notification.order, finish).await?)
 }

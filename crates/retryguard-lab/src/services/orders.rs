@@ -1,19 +1,20 @@
 //! Takes an order, has it reserved and paid, and has the customer told. An order that is not paid is no success.
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     extract::{Path, State},
-    response::{IntoResponse, Response},
+    response::Response,
     routing::{get, post},
 };
 use http::{HeaderMap, StatusCode};
+use retryguard_store::idempotency::Claim;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{check_reference, key_of, outbox::Outbox};
+use super::{check_reference, key_of, outbox};
 use crate::{
     answer::{Body, Problem},
-    database::{Item, OrderRow},
+    database::{Finish, Item, OrderRow, Outbox},
     name::Name,
     system::{
         client::{Answer, Downstream},
@@ -76,7 +77,7 @@ struct Orders {
 pub(super) async fn routes(site: &Site) -> anyhow::Result<Router> {
     let notifications = site.downstream(Name::Notifications)?;
     let outbox = if site.has_keys(Name::Notifications) {
-        Some(Outbox::start(site, notifications.clone()).await?)
+        Some(outbox::start(site, notifications.clone()).await?)
     } else {
         None
     };
@@ -96,11 +97,13 @@ pub(super) async fn routes(site: &Site) -> anyhow::Result<Router> {
 async fn place(
     State(orders): State<Orders>,
     headers: HeaderMap,
+    claim: Option<Extension<Claim>>,
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     order.check()?;
     let life = orders.site.life.clone();
-    life.outlive(async move { orders.fulfil(&order, key_of(&headers)).await })
+    let claim = claim.map(|Extension(claim)| claim);
+    life.outlive(async move { orders.fulfil(&order, key_of(&headers), claim).await })
         .await
         .unwrap_or_else(|| Err(too_late()))
 }
@@ -113,10 +116,18 @@ async fn look(State(orders): State<Orders>, Path(order): Path<String>) -> Result
 }
 
 impl Orders {
-    async fn fulfil(&self, order: &Order, key: Option<String>) -> Result<Response, Problem> {
+    async fn fulfil(
+        &self,
+        order: &Order,
+        key: Option<String>,
+        claim: Option<Claim>,
+    ) -> Result<Response, Problem> {
         let database = &self.site.database;
         let amount = order.amount();
-        let number = database.insert_order(&order.order, amount).await?;
+        let scoped = claim.as_ref().map(|claim| hex(&claim.id().0));
+        let number = database
+            .insert_order(&order.order, amount, scoped.as_deref())
+            .await?;
         // The keys of what an order causes follow from its own: an order that is worked on again after a crash
         // reserves and charges under the keys that it had.
         let derived = |purpose: &str| key.as_ref().map(|key| format!("{key}.{purpose}"));
@@ -139,22 +150,25 @@ impl Orders {
             database.set_status(number, "payment_failed").await?;
             return Err(problem);
         }
-        self.conclude(number, order).await?;
         let row = OrderRow {
             order: order.order.clone(),
             status: "paid".to_owned(),
             amount,
         };
-        Ok((StatusCode::CREATED, Json(row)).into_response())
+        self.conclude(number, Finish::created(claim, &row), order).await
     }
 
     /// Notes that the order is paid and has the customer told: in one transaction where there is an outbox, and
     /// otherwise a row first and a request afterwards, which a crash between the two loses.
-    async fn conclude(&self, number: i64, order: &Order) -> Result<(), Problem> {
+    async fn conclude(&self, number: i64, finish: Finish, order: &Order) -> Result<Response, Problem> {
+        let database = &self.site.database;
         if let Some(outbox) = &self.outbox {
-            return outbox.conclude(number, &order.order).await;
+            let event = outbox::event(&order.order);
+            let response = database.conclude(number, Some((outbox, &event)), finish).await?;
+            outbox.wake();
+            return Ok(response);
         }
-        self.site.database.set_status(number, "paid").await?;
+        let response = database.conclude(number, None, finish).await?;
         let (notifications, reference) = (self.notifications.clone(), order.order.clone());
         self.site.life.spawn(async move {
             // Nobody waits for it; what became of it is counted on the edge.
@@ -162,8 +176,12 @@ impl Orders {
                 .post("/notifications", None, &json!({"order": reference}))
                 .await;
         });
-        Ok(())
+        Ok(response)
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// An answer of another service as a problem of ours, unless it is a success.

@@ -1,13 +1,9 @@
 //! Charges: a bounded number at once, each a row in the database.
 
-use axum::{
-    Json, Router,
-    extract::State,
-    response::{IntoResponse, Response},
-    routing::post,
-};
+use axum::{Extension, Router, extract::State, response::Response, routing::post};
 use http::StatusCode;
 use retryguard::Context;
+use retryguard_store::idempotency::Claim;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -15,6 +11,7 @@ use super::check_reference;
 use crate::{
     answer::{Body, Problem},
     clock,
+    database::Finish,
     station::Station,
     system::site::Site,
 };
@@ -45,7 +42,11 @@ pub(super) async fn routes(site: &Site) -> anyhow::Result<Router> {
     Ok(Router::new().route("/charges", post(charge)).with_state(payments))
 }
 
-async fn charge(State(payments): State<Payments>, Body(charge): Body<Charge>) -> Result<Response, Problem> {
+async fn charge(
+    State(payments): State<Payments>,
+    claim: Option<Extension<Claim>>,
+    Body(charge): Body<Charge>,
+) -> Result<Response, Problem> {
     check_reference(&charge.order)?;
     if !(1..=LARGEST).contains(&charge.amount) {
         return Err(Problem::bad(format!(
@@ -56,7 +57,8 @@ async fn charge(State(payments): State<Payments>, Body(charge): Body<Charge>) ->
         return Err(Problem::unavailable("the payment provider is unavailable"));
     }
     let life = payments.site.life.clone();
-    life.outlive(async move { payments.work(&charge).await })
+    let claim = claim.map(|Extension(claim)| claim);
+    life.outlive(async move { payments.work(&charge, claim).await })
         .await
         .unwrap_or_else(|| {
             Err(Problem::new(
@@ -67,7 +69,7 @@ async fn charge(State(payments): State<Payments>, Body(charge): Body<Charge>) ->
 }
 
 impl Payments {
-    async fn work(&self, charge: &Charge) -> Result<Response, Problem> {
+    async fn work(&self, charge: &Charge, claim: Option<Claim>) -> Result<Response, Problem> {
         let Ok(_place) = self.station.enter().await else {
             return Err(Problem::unavailable("every worker is busy and the queue is full"));
         };
@@ -88,11 +90,11 @@ impl Payments {
             .dice
             .around(settings.payment_time.usual, settings.payment_time.spread);
         clock::sleep(settings.scale.span(time) + self.site.faults.payment_delay()).await;
-        let number = self.site.database.charge(&charge.order, charge.amount).await?;
-        Ok((
-            StatusCode::CREATED,
-            Json(json!({"charge": number, "order": charge.order})),
-        )
-            .into_response())
+        let finish = |number: i64| Finish::created(claim, &json!({"charge": number, "order": charge.order}));
+        Ok(self
+            .site
+            .database
+            .charge(&charge.order, charge.amount, finish)
+            .await?)
     }
 }

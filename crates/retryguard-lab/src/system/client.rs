@@ -93,6 +93,7 @@ impl Downstream {
     /// Makes a call.
     pub async fn call(&self, method: Method, path: &str, headers: HeaderMap, body: Bytes) -> Answer {
         self.counts.calls.increment();
+        let began = clock::now();
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.headers_mut() = headers;
@@ -110,6 +111,7 @@ impl Downstream {
             }
             Err(error) => Err(error),
         };
+        self.counts.took(clock::now() - began);
         self.count(&answer);
         answer
     }

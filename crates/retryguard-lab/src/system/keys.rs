@@ -1,7 +1,7 @@
 //! Keys that are honoured, where the policy says that calls carry them.
 
 use axum::Router;
-use retryguard_store::idempotency::{IdempotencyLayer, SqliteStore};
+use retryguard_store::idempotency::IdempotencyLayer;
 use std::time::Duration;
 
 use super::site::Site;
@@ -16,9 +16,9 @@ pub(super) async fn honour(site: &Site, routes: Router) -> anyhow::Result<Router
     if site.name == Name::Gateway || !site.has_keys(site.name) {
         return Ok(routes);
     }
-    let store = SqliteStore::with_pool(site.database.pool().clone()).await?;
+    let store = site.database.keys(&site.settings.backing, site.name).await?;
     let scale = site.settings.scale;
-    let layer = IdempotencyLayer::new(store)
+    let layer = IdempotencyLayer::shared(store)
         .accept_bare_keys(true)
         .namespace(site.name.as_str())
         .lock(scale.span(LOCK))

@@ -5,11 +5,13 @@ use std::{net::SocketAddr, sync::Arc};
 use tokio::sync::Semaphore;
 
 use super::{host::Port, keys, life::Life, site::Site};
-use crate::{chance::Dice, clock, database::Sqlite, faults::Kind, name::Name, services, settings::Capacity};
+use crate::{
+    chance::Dice, clock, database::Database, faults::Kind, name::Name, services, settings::Capacity,
+};
 
 /// A service that runs.
 pub(crate) struct Node {
-    pub(crate) database: Sqlite,
+    pub(crate) database: Database,
     life: Life,
 }
 

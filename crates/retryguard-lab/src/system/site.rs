@@ -20,7 +20,7 @@ use crate::{
     chance::Dice,
     clock,
     counts::Counts,
-    database::Sqlite,
+    database::Database,
     faults::{AdminSite, Faults, Kind, admin},
     name::Name,
     openapi,
@@ -49,7 +49,7 @@ pub struct Site {
     /// The chance of the service's own work.
     pub dice: Arc<Dice>,
     /// Its database.
-    pub database: Sqlite,
+    pub database: Database,
     /// Where the others are.
     pub peers: Arc<BTreeMap<Name, SocketAddr>>,
     /// The token of the admin interface.

@@ -1,0 +1,379 @@
+//! Runs as tables: for a terminal, for a report, and for other programs.
+
+use std::fmt::Write as _;
+
+use retryguard_lab::{
+    Configuration,
+    experiment::{Figures, Outcome, Rule, SWEPT, SweepPoint, Trouble},
+};
+
+use super::{
+    claimed::{claimed, quantities},
+    results::{Results, Sweep},
+};
+
+/// A column: its head, its key in CSV, its value for readers and for programs.
+struct Column {
+    title: &'static str,
+    key: &'static str,
+    shown: fn(&Figures) -> String,
+    value: fn(&Figures) -> f64,
+}
+
+const fn column(
+    title: &'static str,
+    key: &'static str,
+    shown: fn(&Figures) -> String,
+    value: fn(&Figures) -> f64,
+) -> Column {
+    Column {
+        title,
+        key,
+        shown,
+        value,
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    column("orders", "sent", |it| it.sent.to_string(), |it| it.sent as f64),
+    column("success", "success", |it| percent(it.success), |it| it.success),
+    column("P50 ms", "p50_ms", |it| whole(it.p50_ms), |it| it.p50_ms),
+    column("P95 ms", "p95_ms", |it| whole(it.p95_ms), |it| it.p95_ms),
+    column("P99 ms", "p99_ms", |it| whole(it.p99_ms), |it| it.p99_ms),
+    column(
+        "amplif.",
+        "amplification",
+        |it| format!("{:.2}", it.amplification),
+        |it| it.amplification,
+    ),
+    column(
+        "retries",
+        "retries",
+        |it| (it.retries + it.user_retries).to_string(),
+        |it| (it.retries + it.user_retries) as f64,
+    ),
+    column(
+        "breaker open",
+        "breaker_open",
+        |it| percent(it.breaker_open),
+        |it| it.breaker_open,
+    ),
+    column(
+        "gateway's",
+        "gateway_breaker_open",
+        |it| percent(it.gateway_breaker_open),
+        |it| it.gateway_breaker_open,
+    ),
+    column(
+        "guard off",
+        "guard_off",
+        |it| percent(it.guard_off),
+        |it| it.guard_off,
+    ),
+    column(
+        "MTTR s",
+        "recovery_s",
+        |it| it.recovery_s.map_or_else(|| "never".to_owned(), whole),
+        |it| it.recovery_s.unwrap_or(f64::NAN),
+    ),
+    column(
+        "bulkhead",
+        "bulkhead_rejections",
+        |it| it.bulkhead_rejections.to_string(),
+        |it| it.bulkhead_rejections as f64,
+    ),
+    column("shed", "shed", |it| percent(it.shed), |it| it.shed),
+    column(
+        "errors",
+        "errors",
+        |it| percent(it.failed + it.lost),
+        |it| it.failed + it.lost,
+    ),
+    column(
+        "charged twice",
+        "duplicate_charges",
+        |it| it.effects.duplicate_charges().to_string(),
+        |it| it.effects.duplicate_charges() as f64,
+    ),
+    column(
+        "duplicate rate",
+        "duplicate_rate",
+        |it| percent(it.duplicate_rate),
+        |it| it.duplicate_rate,
+    ),
+];
+
+/// What only programs want.
+const MORE: &[Column] = &[
+    column("", "success_before", |_| String::new(), |it| it.success_before),
+    column("", "success_after", |_| String::new(), |it| it.success_after),
+    column("", "admitted_p95_ms", |_| String::new(), |it| it.admitted_p95_ms),
+    column("", "payment_p50_ms", |_| String::new(), |it| it.payment_p50_ms),
+    column("", "payment_p95_ms", |_| String::new(), |it| it.payment_p95_ms),
+    column("", "bulkhead_share", |_| String::new(), |it| it.bulkhead_share),
+    column(
+        "",
+        "shed_requests",
+        |_| String::new(),
+        |it| it.shed_requests as f64,
+    ),
+    column(
+        "",
+        "charged_orders",
+        |_| String::new(),
+        |it| it.effects.charged_orders as f64,
+    ),
+    column(
+        "",
+        "duplicate_orders",
+        |_| String::new(),
+        |it| it.effects.duplicate_orders() as f64,
+    ),
+    column(
+        "",
+        "duplicate_reservations",
+        |_| String::new(),
+        |it| it.effects.duplicate_reservations() as f64,
+    ),
+    column(
+        "",
+        "duplicate_notifications",
+        |_| String::new(),
+        |it| it.effects.duplicate_notifications() as f64,
+    ),
+];
+
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn whole(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+/// Why a run has no numbers.
+fn not_kept(outcome: &Outcome) -> String {
+    format!(
+        "load not kept: {}",
+        outcome.not_kept.as_deref().unwrap_or("no figures")
+    )
+}
+
+/// A run in a line.
+pub(super) fn line(outcome: &Outcome) -> String {
+    let Some(figures) = &outcome.figures else {
+        return not_kept(outcome);
+    };
+    let cells: Vec<String> = COLUMNS
+        .iter()
+        .map(|column| format!("{} {}", column.title, (column.shown)(figures)))
+        .collect();
+    cells.join(", ")
+}
+
+/// A point of the sweep in a line.
+pub(super) fn swept(point: &SweepPoint) -> String {
+    match point.figures {
+        Some((success, amplification)) => {
+            format!("success {}, amplification {amplification:.2}", percent(success))
+        }
+        None => "load not kept".to_owned(),
+    }
+}
+
+/// All runs for a terminal.
+pub(super) fn terminal(results: &Results) -> String {
+    let mut rows = vec![
+        ["fault", "config"]
+            .into_iter()
+            .chain(COLUMNS.iter().map(|column| column.title))
+            .map(str::to_owned)
+            .collect::<Vec<_>>(),
+    ];
+    for outcome in &results.outcomes {
+        let mut row = vec![outcome.fault.clone(), outcome.configuration.clone()];
+        match &outcome.figures {
+            Some(figures) => row.extend(COLUMNS.iter().map(|column| (column.shown)(figures))),
+            None => row.push(not_kept(outcome)),
+        }
+        rows.push(row);
+    }
+    let width = |place: usize| {
+        rows.iter()
+            .filter(|row| row.len() > 3)
+            .filter_map(|row| row.get(place))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        for (place, cell) in row.iter().enumerate() {
+            let width = widths[place];
+            let gap = if place == 0 { "" } else { "  " };
+            let _ = if place < 2 {
+                write!(text, "{gap}{cell:<width$}")
+            } else {
+                write!(text, "{gap}{cell:>width$}")
+            };
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text
+}
+
+/// All runs of one fault as Markdown.
+pub(super) fn measured(results: &Results, trouble: Trouble) -> String {
+    let mut text = String::from("| config |");
+    for column in COLUMNS {
+        let _ = write!(text, " {} |", column.title);
+    }
+    text += "\n| --- |";
+    text += &" ---: |".repeat(COLUMNS.len());
+    text.push('\n');
+    for (configuration, outcome) in results.of(trouble) {
+        let _ = write!(text, "| {configuration} |");
+        match &outcome.figures {
+            Some(figures) => {
+                for column in COLUMNS {
+                    let _ = write!(text, " {} |", (column.shown)(figures));
+                }
+            }
+            None => {
+                let _ = write!(text, " {} |{}", not_kept(outcome), " |".repeat(COLUMNS.len() - 1));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What the paper prints of a fault, beside what was measured and what the simulator says.
+pub(super) fn compared(results: &Results, trouble: Trouble) -> String {
+    let mut text = String::from(
+        "| quantity | config | claimed | measured | simulated | measured − simulated |\n\
+         | --- | --- | ---: | ---: | ---: | ---: |\n",
+    );
+    for quantity in quantities(trouble) {
+        for (configuration, outcome) in results.of(trouble) {
+            let claimed = claimed(trouble, quantity, configuration);
+            let measured = outcome
+                .figures
+                .as_ref()
+                .and_then(|figures| quantity.measured(figures));
+            let simulated = results
+                .predictions
+                .get(&(trouble, configuration))
+                .and_then(|predicted| quantity.predicted(predicted))
+                .filter(|value| value.is_finite());
+            let cell = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| quantity.shown(it));
+            let difference = match (measured, simulated) {
+                (Some(measured), Some(simulated)) => quantity.difference(measured - simulated),
+                _ => "–".to_owned(),
+            };
+            let _ = writeln!(
+                text,
+                "| {} | {configuration} | {} | {} | {} | {difference} |",
+                quantity.title(),
+                cell(claimed),
+                cell(measured),
+                cell(simulated)
+            );
+        }
+    }
+    text
+}
+
+/// The sweep as Markdown.
+pub(super) fn sweep(sweep: &Sweep) -> String {
+    let mut text = String::from("| workers | load of payments |");
+    for rule in Rule::ALL {
+        let _ = write!(
+            text,
+            " {0}: success | simulated | {0}: amplif. | simulated |",
+            rule.as_str()
+        );
+    }
+    text += " immediate − none |\n| ---: | ---: |";
+    text += &" ---: |".repeat(4 * Rule::ALL.len() + 1);
+    text.push('\n');
+    for workers in SWEPT {
+        let load = retryguard_lab::experiment::RATE / (10.0 * workers as f64);
+        let _ = write!(text, "| {workers} | {load:.2} |");
+        let figures = |rule| sweep.point(workers, rule).and_then(|point| point.figures);
+        for rule in Rule::ALL {
+            let simulated = sweep.predicted.get(&(workers, rule.as_str()));
+            let cell = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
+            let _ = write!(
+                text,
+                " {} | {} | {} | {} |",
+                cell(figures(rule).map(|it| percent(it.0))),
+                cell(simulated.map(|it| percent(it.0))),
+                cell(figures(rule).map(|it| format!("{:.2}", it.1))),
+                cell(simulated.map(|it| format!("{:.2}", it.1)))
+            );
+        }
+        let difference = match (figures(Rule::None), figures(Rule::Immediate)) {
+            (Some(none), Some(immediate)) => format!("{:+.1}", 100.0 * (immediate.0 - none.0)),
+            _ => "–".to_owned(),
+        };
+        let _ = writeln!(text, " {difference} |");
+    }
+    text
+}
+
+/// All runs as comma-separated values; a run that did not keep its load has none.
+pub(super) fn csv(results: &Results) -> String {
+    let all = || COLUMNS.iter().chain(MORE);
+    let keys: Vec<&str> = all().map(|column| column.key).collect();
+    let mut text = format!(
+        "fault,config,stores,scale,seed,policy,load_average,worst_lag_ms,kept,{}\n",
+        keys.join(",")
+    );
+    for outcome in &results.outcomes {
+        let _ = write!(
+            text,
+            "{},{},{},{},{},{},{},{:.1},{}",
+            outcome.fault,
+            outcome.configuration,
+            outcome.stores,
+            outcome.scale,
+            outcome.seed,
+            outcome.digest,
+            outcome.load_average,
+            outcome.worst_lag_ms,
+            outcome.figures.is_some()
+        );
+        for column in all() {
+            text.push(',');
+            let value = outcome.figures.as_ref().map(column.value);
+            if let Some(value) = value.filter(|value| value.is_finite()) {
+                let _ = write!(text, "{}", (value * 1e4).round() / 1e4);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The configurations of a report, as Markdown.
+pub(super) fn configurations(results: &Results) -> String {
+    let mut text = String::from("| config | what it is | policy digest |\n| --- | --- | --- |\n");
+    for configuration in Configuration::ALL {
+        if let Some(outcome) = results
+            .outcomes
+            .iter()
+            .find(|outcome| outcome.configuration == configuration.letter())
+        {
+            let _ = writeln!(
+                text,
+                "| {configuration} | {} | `{}` |",
+                configuration.title(),
+                outcome.digest
+            );
+        }
+    }
+    text
+}

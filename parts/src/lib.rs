@@ -14,6 +14,8 @@
 //! Where `CI` is set, a missing part is a failure: a run that decides something never skips silently.
 
 mod aws;
+mod base64;
+mod chromium;
 mod envoy;
 mod http;
 mod kubernetes;
@@ -27,6 +29,7 @@ mod wait;
 use std::path::PathBuf;
 
 pub use aws::{Aws, AwsKind};
+pub use chromium::Chromium;
 pub use envoy::{Envoy, EnvoyPorts};
 pub use http::status;
 pub use kubernetes::Kubernetes;

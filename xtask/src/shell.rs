@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, bail};
 
@@ -44,6 +45,9 @@ pub(crate) fn debian(probe: &[&str], packages: &[&str]) -> anyhow::Result<()> {
     {
         return Ok(());
     }
+    // Another thread may install something beside this one, and the lists of packages have one lock.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     step("package lists", "apt-get", &["update"])?;
     let arguments: Vec<&str> = ["install", "--yes", "--no-install-recommends"]
         .iter()

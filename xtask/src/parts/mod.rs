@@ -4,17 +4,37 @@
 //! does not come from a Debian package is kept under the target folder, keyed by its version.
 
 mod aws;
+mod chromium;
 mod envoy;
 mod kubernetes;
 mod prometheus;
+mod python;
 
 use std::ffi::OsString;
+use std::thread::JoinHandle;
+
+use anyhow::anyhow;
 
 use crate::shell;
 
-/// Starts what takes minutes, to go on beside the checks that come before the tests.
-pub(crate) fn begin() -> anyhow::Result<kubernetes::Building> {
-    kubernetes::begin()
+type Variables = Vec<(String, OsString)>;
+
+/// What goes on beside the checks that come before the tests.
+pub(crate) struct Begun {
+    kubernetes: kubernetes::Building,
+    /// Downloads: a browser, and what attacks the laboratory from outside.
+    outside: JoinHandle<anyhow::Result<Variables>>,
+}
+
+/// Starts what takes minutes.
+pub(crate) fn begin() -> anyhow::Result<Begun> {
+    Ok(Begun {
+        kubernetes: kubernetes::begin()?,
+        outside: std::thread::spawn(|| {
+            chromium::install()?;
+            python::install()
+        }),
+    })
 }
 
 /// Installs what is missing and prints the environment, as a shell reads it.
@@ -35,11 +55,15 @@ pub(crate) fn databases() -> anyhow::Result<()> {
 }
 
 /// Installs what is missing. The answer is the environment in which the tests find it.
-pub(crate) fn install(kubernetes: kubernetes::Building) -> anyhow::Result<Vec<(String, OsString)>> {
+pub(crate) fn install(begun: Begun) -> anyhow::Result<Variables> {
+    let mut all = begun
+        .outside
+        .join()
+        .map_err(|_| anyhow!("the thread that installs Chromium has panicked"))??;
     databases()?;
     prometheus::install()?;
-    let mut all = aws::install()?;
-    all.extend([envoy::install()?, kubernetes.finish()?]);
+    all.extend(aws::install()?);
+    all.extend([envoy::install()?, begun.kubernetes.finish()?]);
     Ok(all)
 }
 

@@ -6,6 +6,7 @@ mod demo;
 mod fleets;
 mod generated;
 mod lint;
+mod page;
 mod policy_model;
 mod predict;
 mod simulate;

@@ -91,19 +91,33 @@ fn title(frame: &Frame) -> Vec<Line<'static>> {
             Style::new().add_modifier(Modifier::BOLD),
         ),
         Line::raw(format!(
-            " {:.0} orders a second; payments can do {:.0} and lose all workers but one from second {:.0} to {:.0}",
+            " {:.0} orders/s; payments can do {:.0}/s and lose all workers but one from {:.0} to {:.0} s",
             frame.offered, frame.capacity, frame.fault_from, frame.fault_until
         )),
     ]
 }
 
 fn draw_arm(canvas: &mut Canvas<'_>, area: Rect, frame: &Frame, arm: &Arm) {
-    let block = Block::bordered().title(format!(" {} — {} ", arm.title, words(arm.phase)));
+    let block = Block::bordered()
+        .title(format!(" {} — {} ", arm.title, words(arm.phase)))
+        .title_bottom(legend());
     let inner = block.inner(area);
     canvas.render_widget(block, area);
-    let columns = Layout::horizontal([Constraint::Fill(1), Constraint::Length(40)]).split(inner);
+    let columns = Layout::horizontal([Constraint::Fill(1), Constraint::Length(42)])
+        .spacing(1)
+        .split(inner);
     draw_chart(canvas, columns[0], frame, arm);
     canvas.render_widget(Paragraph::new(facts(arm)), columns[1]);
+}
+
+/// The lines' colours. Not the chart's own legend, which hides in a small terminal.
+fn legend() -> Line<'static> {
+    let part = |text, color| Span::styled(text, Style::new().fg(color));
+    Line::from(vec![
+        part(" ━ attempts/s at payments ", Color::Red),
+        part(" ━ paid/s ", Color::Green),
+        part(" ━ capacity ", Color::DarkGray),
+    ])
 }
 
 fn draw_chart(canvas: &mut Canvas<'_>, area: Rect, frame: &Frame, arm: &Arm) {
@@ -119,18 +133,17 @@ fn draw_chart(canvas: &mut Canvas<'_>, area: Rect, frame: &Frame, arm: &Arm) {
         .map(|point| point.attempts)
         .fold(frame.capacity * 1.2, f64::max);
     let capacity = [(0.0, frame.capacity), (frame.length, frame.capacity)];
-    let set = |name: &'static str, color, data| {
+    let set = |color, data| {
         Dataset::default()
-            .name(name)
             .marker(Marker::Braille)
             .graph_type(GraphType::Line)
             .style(Style::new().fg(color))
             .data(data)
     };
     let chart = Chart::new(vec![
-        set("capacity", Color::DarkGray, &capacity),
-        set("attempts/s", Color::Red, &attempts),
-        set("paid/s", Color::Green, &paid),
+        set(Color::DarkGray, &capacity),
+        set(Color::Red, &attempts),
+        set(Color::Green, &paid),
     ])
     .x_axis(
         Axis::default()
@@ -169,18 +182,37 @@ fn facts(arm: &Arm) -> Vec<Line<'static>> {
             "waiting {} of {}  workers {}",
             arm.waiting, arm.queue, arm.workers
         )),
-        Line::raw(format!(
-            "in all {} orders, {} paid",
-            arm.orders.sent, arm.orders.paid
-        )),
     ];
+    lines.extend(arm.edges.iter().find(|edge| edge.to == "payments").map(states));
     lines.extend(
         arm.edges
             .iter()
             .filter(|edge| edge.to != "notifications")
             .map(edge_line),
     );
+    // Last: a low terminal has no room for it.
+    lines.push(Line::raw(format!(
+        "in all {} orders, {} paid",
+        arm.orders.sent, arm.orders.paid
+    )));
     lines
+}
+
+/// What stands between orders and payments.
+fn states(edge: &EdgeFrame) -> Line<'static> {
+    let word = |name: &str, state: Option<&'static str>| {
+        let color = match state {
+            None => Color::DarkGray,
+            Some("closed" | "on") => Color::Green,
+            Some("open" | "off") => Color::Red,
+            Some(_) => Color::Yellow,
+        };
+        Span::styled(
+            format!("{name} {}  ", state.unwrap_or("none")),
+            Style::new().fg(color),
+        )
+    };
+    Line::from(vec![word("breaker", edge.breaker), word("guard", edge.guard)])
 }
 
 fn edge_line(edge: &EdgeFrame) -> Line<'static> {
@@ -189,13 +221,16 @@ fn edge_line(edge: &EdgeFrame) -> Line<'static> {
     } else {
         0.0
     };
-    let states = match (edge.breaker, edge.guard) {
-        (None, None) => String::new(),
-        (breaker, guard) => format!(" {} {}", breaker.unwrap_or("-"), guard.unwrap_or("-")),
-    };
     let text = format!(
-        "{:>7}→{:9} {:4.0}/s ×{ratio:.1}{states}",
-        edge.from, edge.to, edge.attempts
+        "{:>7}→{:9} {:4.0}/s ×{ratio:.1}{}",
+        edge.from,
+        edge.to,
+        edge.attempts,
+        if edge.failing > 0.005 {
+            format!(" {:.0} % fail", edge.failing * 100.0)
+        } else {
+            String::new()
+        }
     );
     let style = if edge.failing > 0.5 {
         Style::new().fg(Color::Red)
@@ -203,4 +238,71 @@ fn edge_line(edge: &EdgeFrame) -> Line<'static> {
         Style::new()
     };
     Line::styled(text, style)
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::demo::frame::Point;
+
+    fn shown(width: u16, height: u16) -> String {
+        let edge = |from, to| EdgeFrame {
+            from,
+            to,
+            calls: 40.0,
+            attempts: 1234.0,
+            failing: 1.0,
+            breaker: Some("half-open"),
+            guard: Some("ramping"),
+        };
+        let arm = Arm {
+            title: "retries and timeouts".to_owned(),
+            points: vec![Point::default(); 80],
+            edges: vec![
+                edge("users", "gateway"),
+                edge("gateway", "orders"),
+                edge("orders", "payments"),
+                edge("orders", "inventory"),
+            ],
+            ..Arm::default()
+        };
+        let frame = Frame {
+            arms: vec![arm.clone(), arm],
+            length: 20.0,
+            fault_from: 4.0,
+            fault_until: 8.0,
+            offered: 40.0,
+            capacity: 60.0,
+            ..Frame::default()
+        };
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal
+            .draw(|canvas| draw(canvas, &frame, "http://127.0.0.1:65535/"))
+            .unwrap();
+        terminal.backend().to_string()
+    }
+
+    /// Words were cut off in the usual terminal: when the fault ends, and what the guard does.
+    #[test]
+    fn the_usual_terminal_shows_everything() {
+        let text = shown(80, 24);
+        for whole in [
+            "from 4 to 8 s",
+            "breaker half-open  guard ramping",
+            "orders→inventory 1234/s ×30.9 100 % fail",
+            "paid/s",
+            "Ctrl-C",
+        ] {
+            assert!(text.contains(whole), "{whole} is missing:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_tiny_terminal_is_no_reason_to_stop() {
+        for (width, height) in [(1, 1), (10, 3), (40, 8), (300, 100)] {
+            shown(width, height);
+        }
+    }
 }

@@ -11,9 +11,9 @@ fn text(frame: &Frame) -> String {
     let [before, after] = frame.arms.as_slice() else {
         return String::new();
     };
-    let mut out = format!("\n{:44}  {:>22}  {:>12}\n", "", before.title, after.title);
+    let mut out = format!("\n{:36}  {:>22}  {:>12}\n", "", before.title, after.title);
     let mut row = |name: &str, value: &dyn Fn(&Arm) -> String| {
-        out += &format!("{name:44}  {:>22}  {:>12}\n", value(before), value(after));
+        out += &format!("{name:36}  {:>22}  {:>12}\n", value(before), value(after));
     };
     row("orders placed", &|arm| arm.orders.sent.to_string());
     row("orders paid", &|arm| arm.orders.paid.to_string());
@@ -43,8 +43,41 @@ fn share(value: Option<f64>) -> String {
 
 const NEXT: &str = "
 Next:
-  retryguard lint policies/*.yaml                     what a policy of yours would do in a storm
-  retryguard simulate scenarios/table1-aws.yaml       the same load under six retry policies, with the bill
-  policies/lab/c.yaml, policies/lab/g.yaml            the two policies that you have just seen
-  docs/lab.md                                         the services, the faults and the load behind this
+  cargo run --release -- lint policies/*.yaml
+      what a policy of yours would do in a storm
+  cargo run --release -- simulate scenarios/table1-aws.yaml
+      the same load under six retry policies, with the bill
+  policies/lab/c.yaml, policies/lab/g.yaml
+      the two policies that you have just seen
+  docs/lab.md
+      the services, the faults and the load behind this
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_fits_a_terminal_of_eighty_columns() {
+        let arm = |title: &str| Arm {
+            title: title.to_owned(),
+            arrived: 1_000_000,
+            amplification: Some(12.345),
+            paid_after: Some(1.0),
+            kept: Some(false),
+            ..Arm::default()
+        };
+        let frame = Frame {
+            arms: vec![arm("retries and timeouts"), arm("RetryGuard")],
+            ..Frame::default()
+        };
+        let text = text(&frame);
+        assert!(
+            text.contains("could not keep"),
+            "a run that says little says so: {text}"
+        );
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+}

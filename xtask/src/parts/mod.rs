@@ -22,17 +22,20 @@ type Variables = Vec<(String, OsString)>;
 /// What goes on beside the checks that come before the tests.
 pub(crate) struct Begun {
     kubernetes: kubernetes::Building,
-    /// Downloads: a browser, and what attacks the laboratory from outside.
+    /// Downloads: a browser, what attacks the laboratory from outside, and Amazon's APIs.
     outside: JoinHandle<anyhow::Result<Variables>>,
 }
 
 /// Starts what takes minutes.
 pub(crate) fn begin() -> anyhow::Result<Begun> {
     Ok(Begun {
+        // First: it installs packages before it returns, and two may not do so at once.
         kubernetes: kubernetes::begin()?,
         outside: std::thread::spawn(|| {
             chromium::install()?;
-            python::install()
+            let mut all = python::install()?;
+            all.extend(aws::install()?);
+            Ok(all)
         }),
     })
 }
@@ -62,7 +65,6 @@ pub(crate) fn install(begun: Begun) -> anyhow::Result<Variables> {
         .map_err(|_| anyhow!("the thread that installs Chromium has panicked"))??;
     databases()?;
     prometheus::install()?;
-    all.extend(aws::install()?);
     all.extend([envoy::install()?, begun.kubernetes.finish()?]);
     Ok(all)
 }

@@ -167,15 +167,18 @@ impl Kept {
 /// Where each held route stands now; `None` for those that are gone.
 ///
 /// The user may have moved, renamed and changed routes meanwhile. The surest sign is taken first: the same
-/// name and content, the same name, the same content, and last the same place with our own block still in it.
+/// name and content, the same name, the same content, the same place with our own block still in it, and last our own
+/// block wherever it is: a route that was renamed, edited and moved all at once must not stay off. A route that the user
+/// wrote with a block just like ours, in the place of one that is gone, is then taken for that one.
 /// No route is given out twice.
 pub(super) fn locate(held: &[Kept], routes: &[Route<'_>]) -> Vec<Option<usize>> {
     type Sign = fn(&Kept, usize, Route<'_>, &str) -> bool;
-    let signs: [Sign; 4] = [
+    let signs: [Sign; 5] = [
         |held, _, route, print| held.name.as_deref() == route.name() && held.print == print,
         |held, _, route, _| held.name.is_some() && held.name.as_deref() == route.name(),
         |held, _, _, print| held.print == print,
         |held, index, route, _| held.index == index && held.ours.as_ref() == route.retries(),
+        |held, _, route, _| held.ours.is_some() && held.ours.as_ref() == route.retries(),
     ];
     let prints: Vec<String> = routes.iter().map(|route| route.print()).collect();
     let mut places: Vec<Option<usize>> = vec![None; held.len()];

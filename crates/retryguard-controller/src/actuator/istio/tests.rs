@@ -207,6 +207,23 @@ fn routes_that_are_moved_renamed_and_changed_get_their_own_blocks_back() {
 }
 
 #[test]
+fn a_route_that_is_renamed_edited_and_moved_at_once_does_not_stay_off() {
+    let mut object = Object::new(json!({"http": [
+        {"name": "one", "route": to("a"), "retries": {"attempts": 3}},
+        {"name": "two", "route": to("b")},
+    ]}));
+    object.settle("a", Wish::Off);
+    let routes = object.spec["http"].as_array_mut().unwrap();
+    routes.swap(0, 1);
+    routes[1]["name"] = json!("another");
+    routes[1]["timeout"] = json!("1s");
+    object.settle("a", Wish::Original);
+    assert_eq!(object.spec["http"][1]["retries"], json!({"attempts": 3}));
+    assert_eq!(object.spec["http"][0].get("retries"), None);
+    assert!(object.annotations.is_empty());
+}
+
+#[test]
 fn an_unnamed_route_that_is_changed_in_its_place_is_still_the_same() {
     let mut object = Object::new(json!({"http": [{"route": to("a"), "retries": {"attempts": 3}}]}));
     object.settle("a", Wish::Off);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::arm::{Actuator, Arm, Source};
+use super::service::PLACES;
 use super::timeline::{Timeline, Totals};
 use super::{CALM, CAPACITY, OVERLOAD, phases};
 // The pictures of the command line; a file without a dependency, and no reason for a crate.
@@ -63,6 +64,15 @@ fn overload(line: &Timeline) -> Totals {
     line.during(BEFORE, BEFORE + DURING)
 }
 
+/// How many workers an autoscaler that counts arriving requests would ask for during the overload, on average: each
+/// second as many as serve that second's attempts. Nothing scales here, so nobody answers the request: with more workers
+/// fewer attempts would fail, and fewer would come.
+fn workers(line: &Timeline) -> f64 {
+    let one = CAPACITY / PLACES as f64;
+    let asked = |second: usize| (line.during(second, second + 1).attempts as f64 / one).ceil();
+    (BEFORE..BEFORE + DURING).map(asked).sum::<f64>() / DURING as f64
+}
+
 fn page(lines: &[(Arm, Timeline)], bare: &[(Arm, Timeline)]) -> String {
     let policy = retryguard_policy::Policy::default();
     let digest = policy.digest();
@@ -92,8 +102,10 @@ fn page(lines: &[(Arm, Timeline)], bare: &[(Arm, Timeline)]) -> String {
     table(&mut text, bare);
     text.push_str(
         "\n## What this cannot show\n\n\
-         - Nothing here scales: the paper's replicas and its DynamoDB capacity are in docs/table1-aws and \
-         docs/table1-istio, simulated. \"Billing\" is what a function that waits for its call would pay, as in the \
+         - Nothing here scales. \"Workers asked for\" is what an autoscaler that counts arriving requests would want, second \
+         by second, for the attempts that were measured; with more workers fewer attempts would fail, so a service that \
+         gets them needs fewer. Replicas and DynamoDB capacity with that feedback are in docs/table1-istio and \
+         docs/table1-aws, simulated. \"Billing\" is what a function that waits for its call would pay, as in the \
          paper's Lambda: the time of all calls.\n\
          - The service turns away at once. One that answers slowly instead shows its overload through Envoy's \
          per-try timeout only.\n\
@@ -105,8 +117,8 @@ fn page(lines: &[(Arm, Timeline)], bare: &[(Arm, Timeline)]) -> String {
 fn table(text: &mut String, lines: &[(Arm, Timeline)]) {
     let reference = lines[2].1.fates[1].held();
     text.push_str(
-        "| | retries per call | calls rejected | served a second | mean time of a call | time of all calls | off after |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        "| | retries per call | calls rejected | served a second | workers asked for | mean time of a call | time of all calls | off after |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for (arm, line) in lines {
         let (totals, fate) = (overload(line), line.fates[1]);
@@ -116,10 +128,11 @@ fn table(text: &mut String, lines: &[(Arm, Timeline)]) {
         );
         let _ = writeln!(
             text,
-            "| {arm} | {:.2} | {:.1} % | {:.1} | {:.0} ms | {:.0} % | {off} |",
+            "| {arm} | {:.2} | {:.1} % | {:.1} | {:.1} | {:.0} ms | {:.0} % | {off} |",
             totals.attempts_per_call() - 1.0,
             100.0 * fate.rejection(),
             totals.goodput(),
+            workers(line),
             1e3 * fate.mean(),
             100.0 * fate.held() / reference,
         );
@@ -185,6 +198,19 @@ fn claims(text: &mut String, lines: &[(Arm, Timeline)]) {
         "1029 → 100 % (AWS)",
         format!("{:.0} → 100 %", 100.0 * fate_without.held() / fate_with.held()),
         held(fate_without.held() > fate_with.held()),
+    );
+    let asked = [&lines[0].1, &lines[2].1].map(workers);
+    row(
+        "replicas that an autoscaler asks for",
+        "250 → about a third (Istio)",
+        format!(
+            "{:.1} → {:.1} workers of {:.1} calls a second, {:.0} % of the first; the service has {PLACES}",
+            asked[0],
+            asked[1],
+            CAPACITY / PLACES as f64,
+            100.0 * asked[1] / asked[0]
+        ),
+        held(asked[1] <= 0.4 * asked[0]),
     );
     row(
         "retries come back gradually",

@@ -11,7 +11,7 @@ use http::StatusCode;
 use tokio::sync::Semaphore;
 
 /// How many requests are served at once.
-const PLACES: usize = 8;
+pub(super) const PLACES: usize = 8;
 
 /// What has arrived, counted by the service itself.
 #[derive(Debug, Default)]

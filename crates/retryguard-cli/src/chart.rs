@@ -28,7 +28,7 @@ pub(crate) struct Panel<'t> {
     pub(crate) lines: Vec<Vec<Piece>>,
 }
 
-/// Points that are joined.
+/// Points that are joined. One alone is a mark.
 pub(crate) type Piece = Vec<(f64, f64)>;
 
 const WIDTH: f64 = 860.0;
@@ -72,11 +72,21 @@ impl Figure<'_> {
         for (place, name) in self.names.iter().enumerate() {
             let x = LEFT + 195.0 * (place % 4) as f64;
             let y = legend + 22.0 * (place / 4) as f64;
+            let pieces = self.panels.first().and_then(|panel| panel.lines.get(place));
+            let marked =
+                pieces.is_some_and(|line| !line.is_empty() && line.iter().all(|piece| piece.len() == 1));
+            let sample = if marked {
+                mark(x + 17.0, y, place)
+            } else {
+                format!(
+                    "<line x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\" {}/>",
+                    x + 34.0,
+                    stroke(place)
+                )
+            };
             let _ = writeln!(
                 out,
-                "<line x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\" {}/>\n<text x=\"{}\" y=\"{}\">{}</text>",
-                x + 34.0,
-                stroke(place),
+                "{sample}\n<text x=\"{}\" y=\"{}\">{}</text>",
                 x + 42.0,
                 y + 4.0,
                 escaped(name)
@@ -138,6 +148,10 @@ impl Panel<'_> {
         );
         for (place, line) in self.lines.iter().enumerate() {
             for piece in line {
+                if let [(at, value)] = piece.as_slice() {
+                    let _ = writeln!(out, "{}", mark(x(*at), y(*value), place));
+                    continue;
+                }
                 let path: Vec<String> = piece
                     .iter()
                     .map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value)))
@@ -146,6 +160,13 @@ impl Panel<'_> {
             }
         }
     }
+}
+
+fn mark(x: f64, y: f64, place: usize) -> String {
+    format!(
+        "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{}\"/>",
+        COLOURS[place % COLOURS.len()]
+    )
 }
 
 fn stroke(place: usize) -> String {

@@ -8,11 +8,12 @@ use crate::clock::Stopwatch;
 use crate::drift::Bounded;
 use crate::elaborate::properties::{Formula, Operator, Query, resolve};
 use crate::elaborate::{Scope, Value, elaborate};
-use crate::error::Error;
+use crate::error::{Error, SEPARATOR};
+use crate::export::Which;
 use crate::expr::Expr;
 use crate::options::Options;
 use crate::program::Program;
-use crate::questions::{Question, collect, common_stop, names_initial};
+use crate::questions::{Question, collect, common_stop, names_initial, within_a_time};
 use crate::reduce::Reduction;
 use crate::solve;
 use crate::syntax::{ast, parse_model, parse_properties};
@@ -57,6 +58,12 @@ impl Properties {
     pub fn parse(text: &str) -> Result<Properties, Error> {
         let file = parse_properties(text).map_err(Error::in_properties)?;
         Ok(Properties { file })
+    }
+
+    /// Reads properties from several texts, each with the name by which [`Error::render_among`] calls it. They share one scope.
+    pub fn parse_among(texts: &[(&str, &str)]) -> Result<Properties, Error> {
+        let all: Vec<&str> = texts.iter().map(|(_, text)| *text).collect();
+        Properties::parse(&all.join(SEPARATOR))
     }
 
     /// The number of properties.
@@ -137,7 +144,8 @@ pub fn check(
     open_constant(&model.tree, &properties.file, &scope)?;
     let mut questions = Vec::new();
     for property in &properties.file.properties {
-        questions.push((property, resolve(&scope, &program, &property.formula)?));
+        let formula = resolve(&scope, &program, &properties.file.properties, property)?;
+        questions.push((property, formula));
     }
     Session {
         program: &program,
@@ -146,12 +154,13 @@ pub fn check(
     .answer(&questions)
 }
 
-/// Builds the chain of `model` as written, for export.
-pub(crate) fn full_chain(
+/// The chain with every label and every reward structure, for others to read, and what was reduced in words.
+pub(crate) fn whole_chain(
     model: &Model,
     constants: &Constants,
     options: &Options,
-) -> Result<(Program, Chain), Error> {
+    which: Which,
+) -> Result<(Program, Chain, Vec<String>), Error> {
     let file = ast::PropertyFile::default();
     let (program, scope) = elaborate(&model.tree, &file, constants)?;
     open_constant(&model.tree, &file, &scope)?;
@@ -165,8 +174,12 @@ pub(crate) fn full_chain(
         stop: None,
         valuations: true,
     };
-    let chain = build(&program, &wanted, &Reduction::default(), options)?;
-    Ok((program, chain))
+    let reduction = match which {
+        Which::Written => Reduction::default(),
+        Which::Reduced => Reduction::without_levels(&program, &wanted),
+    };
+    let chain = build(&program, &wanted, &reduction, options)?;
+    Ok((program, chain, reduction.notes))
 }
 
 /// Every constant must have a value, as PRISM asks, also one that nothing uses.
@@ -215,6 +228,7 @@ impl Session<'_> {
         if self.options.reduce
             && self.options.truncate.is_none()
             && wanted.stop.is_some()
+            && !questions.iter().any(|(_, formula)| within_a_time(formula))
             && let Some(answers) = self.by_levels(questions, &wanted)?
         {
             return Ok(answers);

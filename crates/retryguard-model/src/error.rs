@@ -44,7 +44,7 @@ pub enum Error {
     },
     /// A state that nothing leaves.
     #[error(
-        "deadlock in state {state}: no command is enabled; give it a self-loop such as \
+        "deadlock in state {state}: no command is enabled with a rate above 0; give it a self-loop such as \
          `[] guard -> true;` if the model is meant to stop there, or pass --fix-deadlocks"
     )]
     Deadlock {
@@ -124,28 +124,56 @@ impl Error {
 
     /// The message with its place: `name:line:column: reason`, the line, and the place underlined.
     pub fn render(&self, name: &str, model: &str, properties: &str) -> String {
+        self.render_among(name, model, &[("property", properties)])
+    }
+
+    /// As [`Error::render`], where the properties were read with [`crate::Properties::parse_among`].
+    pub fn render_among(&self, name: &str, model: &str, properties: &[(&str, &str)]) -> String {
         let (span, text, name, help) = match self {
             Error::Language {
                 span,
                 file: File::Model,
                 help,
                 ..
-            } => (span, model, name, help.as_deref()),
+            } => (*span, model, name, help.as_deref()),
             Error::Language {
                 span,
                 file: File::Properties,
                 help,
                 ..
-            } => (span, properties, "property", help.as_deref()),
-            Error::State { span, .. } => (span, model, name, None),
+            } => {
+                let (name, text, span) = among(properties, *span);
+                (span, text, name, help.as_deref())
+            }
+            Error::State { span, .. } => (*span, model, name, None),
             _ => return format!("{name}: {self}"),
         };
         let (line, column) = span.line_and_column(text);
-        let mut out = format!("{name}:{line}:{column}: {self}\n{}", excerpt(text, *span));
+        let mut out = format!("{name}:{line}:{column}: {self}\n{}", excerpt(text, span));
         if let Some(help) = help {
             out.push_str("\nhelp: ");
             out.push_str(help);
         }
         out
     }
+}
+
+/// Stands between texts of properties that are read as one.
+pub(crate) const SEPARATOR: &str = "\n;\n";
+
+/// The text that a place in all of them is in, and where it is there.
+fn among<'t>(texts: &[(&'t str, &'t str)], span: Span) -> (&'t str, &'t str, Span) {
+    let mut start = 0;
+    for (place, (name, text)) in texts.iter().enumerate() {
+        let next = start + text.len() + SEPARATOR.len();
+        if span.start < next || place + 1 == texts.len() {
+            let within = Span {
+                start: span.start.saturating_sub(start),
+                end: span.end.saturating_sub(start),
+            };
+            return (name, text, within);
+        }
+        start = next;
+    }
+    ("property", "", span)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::chain::Chain;
-use crate::check::{Constants, Model, full_chain};
+use crate::check::{Constants, Model, whole_chain};
 use crate::error::Error;
 use crate::options::Options;
 use crate::program::Program;
@@ -17,22 +17,36 @@ pub enum Format {
     Drn,
 }
 
-/// The chain of `model` as written, unreduced.
+/// Which of the chains that answer for a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The chain as written.
+    Written,
+    /// The chain in which states stand for all others that no label and no reward of the model can tell from them. A counter that
+    /// only rises keeps its heights: levels are a way of solving, not a chain that another tool could read.
+    Reduced,
+}
+
+/// The chain of `model`, with every label and every reward.
 pub fn export(
     model: &Model,
     constants: &Constants,
     options: &Options,
     format: Format,
+    which: Which,
 ) -> Result<String, Error> {
-    let (program, chain) = full_chain(model, constants, options)?;
-    Ok(match format {
-        Format::Dot => dot(&program, &chain),
-        Format::Drn => drn(&program, &chain),
-    })
+    let (program, chain, notes) = whole_chain(model, constants, options, which)?;
+    // Both languages begin a comment like that.
+    let mut out: String = notes.iter().map(|note| format!("// reduced: {note}\n")).collect();
+    match format {
+        Format::Dot => dot(&program, &chain, &mut out),
+        Format::Drn => drn(&program, &chain, &mut out),
+    }
+    Ok(out)
 }
 
-fn dot(program: &Program, chain: &Chain) -> String {
-    let mut out = String::from("digraph chain {\n  node [shape=box];\n");
+fn dot(program: &Program, chain: &Chain, out: &mut String) {
+    out.push_str("digraph chain {\n  node [shape=box];\n");
     let width = program.variables.len();
     for s in 0..chain.states() {
         let values = &chain.valuations[s * width..(s + 1) * width];
@@ -49,12 +63,11 @@ fn dot(program: &Program, chain: &Chain) -> String {
         }
     }
     out.push_str("}\n");
-    out
 }
 
 /// Storm's direct encoding. What transitions earn is added to what their state earns, by their rates: the same expectation, except
 /// at an instant.
-fn drn(program: &Program, chain: &Chain) -> String {
+fn drn(program: &Program, chain: &Chain, out: &mut String) {
     let names: Vec<String> = program
         .rewards
         .iter()
@@ -67,8 +80,9 @@ fn drn(program: &Program, chain: &Chain) -> String {
         })
         .collect();
     let states = chain.states();
-    let mut out = format!(
-        "@type: CTMC\n@value_type: double\n@parameters\n\n@reward_models\n{}\n@nr_states\n{states}\n@nr_choices\n{states}\n@model\n",
+    let _ = writeln!(
+        out,
+        "@type: CTMC\n@value_type: double\n@parameters\n\n@reward_models\n{}\n@nr_states\n{states}\n@nr_choices\n{states}\n@model",
         names.join(" ")
     );
     for s in 0..states {
@@ -93,5 +107,4 @@ fn drn(program: &Program, chain: &Chain) -> String {
             let _ = writeln!(out, "\t\t{to} : {rate}");
         }
     }
-    out
 }

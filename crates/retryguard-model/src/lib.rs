@@ -26,6 +26,6 @@ mod truncated;
 pub use check::{Answer, Constants, Model, Outcome, Properties, check};
 pub use elaborate::Value;
 pub use error::{Error, File};
-pub use export::{Format, export};
+pub use export::{Format, Which, export};
 pub use options::Options;
 pub use source::Span;

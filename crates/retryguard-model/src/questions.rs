@@ -51,7 +51,7 @@ pub(crate) fn collect(formula: &Formula, wanted: &mut Wanted) {
     }
 }
 
-/// The target of all questions, if all ask how one and the same target is reached, and nothing else.
+/// The target of all questions, if all ask how one and the same target is reached, by itself or by a time, and nothing else.
 pub(crate) fn common_stop(questions: &[Question<'_>]) -> Option<Expr> {
     let mut common: Option<&Expr> = None;
     for (_, formula) in questions {
@@ -60,7 +60,7 @@ pub(crate) fn common_stop(questions: &[Question<'_>]) -> Option<Expr> {
         };
         let target = match &query.operator {
             Operator::ReachReward(_, Formula::Plain(target)) => target,
-            Operator::Until(Formula::Plain(Expr::Bool(true)), Formula::Plain(target), lower, None)
+            Operator::Until(Formula::Plain(Expr::Bool(true)), Formula::Plain(target), lower, _)
                 if *lower == 0.0 =>
             {
                 target
@@ -73,6 +73,11 @@ pub(crate) fn common_stop(questions: &[Question<'_>]) -> Option<Expr> {
         common = Some(target);
     }
     common.filter(|target| !target.is_constant()).cloned()
+}
+
+/// Whether a target is to be reached by a time. Levels know whether it is reached, not when.
+pub(crate) fn within_a_time(formula: &Formula) -> bool {
+    matches!(formula, Formula::Query(query) if matches!(query.operator, Operator::Until(_, _, _, Some(_))))
 }
 
 /// Whether the label "init" is asked about.

@@ -18,6 +18,9 @@ pub(super) fn instances(given: &[String]) -> anyhow::Result<Vec<Constants>> {
             .with_context(|| format!("--const {part}: expected NAME=VALUE"))?;
         let (name, values) = (name.trim(), values.trim());
         let values = range(values).with_context(|| format!("--const {part}"))?;
+        if values.is_empty() {
+            bail!("--const {part}: the range is empty: write from:step:to with from below to");
+        }
         if all[0].contains_key(name) {
             bail!("--const {name} is given twice");
         }
@@ -129,6 +132,8 @@ mod tests {
             "A=1:2:3:4",
             "A=1:-1:5",
             "A=true:false",
+            "A=3:1",
+            "A=1.5:0.5:1",
         ] {
             assert!(instances(&[wrong.into()]).is_err(), "{wrong}");
         }

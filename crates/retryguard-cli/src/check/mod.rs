@@ -10,10 +10,10 @@ mod usage;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
-use retryguard_model::{Constants, Format, Model, Options, Properties};
+use retryguard_model::{Constants, Format, Model, Options, Properties, Which};
 
 pub(crate) use output::print;
 pub(crate) use usage::{Wrong, exit};
@@ -40,9 +40,12 @@ pub(crate) struct Check {
     /// Print comma-separated values.
     #[arg(long)]
     csv: bool,
-    /// Print the chain as built, unreduced, instead of values.
-    #[arg(long, value_name = "FORMAT")]
+    /// Print the chain instead of values, with every label and every reward: as written, unless --reduced is given.
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["properties", "property_file", "json", "csv", "truncate"])]
     export: Option<Export>,
+    /// With --export: the chain after the reductions that no label and no reward can tell.
+    #[arg(long, requires = "export", conflicts_with = "no_reduce")]
+    reduced: bool,
     /// Sweep a built-in suite of models and write its figures and table.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "properties", "property_file", "constants", "export"])]
     suite: Option<Suite>,
@@ -63,7 +66,7 @@ pub(crate) struct Check {
     #[arg(long)]
     fix_deadlocks: bool,
     /// Do not explore states that are reached with less than this probability, and report what lies between.
-    #[arg(long, value_name = "PROBABILITY")]
+    #[arg(long, value_name = "PROBABILITY", value_parser = likelihood)]
     truncate: Option<f64>,
     /// States that may be built.
     #[arg(long, default_value_t = Options::default().max_states)]
@@ -130,25 +133,35 @@ impl Check {
 
     fn run_model(&self, path: &Path) -> anyhow::Result<()> {
         let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the model {}", path.display()))?;
+            .with_context(|| format!("cannot read the model {}", path.display()))
+            .map_err(Wrong)?;
         let name = path.display().to_string();
         let model = Model::parse(&text).map_err(|e| anyhow!(e.render(&name, &text, "")))?;
         let instances = constants::instances(&self.constants).map_err(Wrong)?;
         if let Some(export) = self.export {
             let [constants] = instances.as_slice() else {
-                bail!("--export takes one value for each constant, not a range");
+                return Err(Wrong(anyhow!("--export takes one value for each constant, not a range")).into());
+            };
+            let which = if self.reduced {
+                Which::Reduced
+            } else {
+                Which::Written
             };
             let format = match export {
                 Export::Dot => Format::Dot,
                 Export::Drn => Format::Drn,
             };
-            let exported = retryguard_model::export(&model, constants, &self.options(), format)
-                .map_err(|e| anyhow!(e.render(&name, &text, "")))?;
+            let exported = retryguard_model::export(&model, constants, &self.options(), format, which)
+                .map_err(|e| refused(&e, e.render(&name, &text, "")))?;
             return output::print(&exported);
         }
-        let property_text = self.property_text()?;
-        let render = |e: &retryguard_model::Error| anyhow!(e.render(&name, &text, &property_text));
-        let properties = Properties::parse(&property_text).map_err(|e| render(&e))?;
+        let asked = self.property_texts()?;
+        let asked: Vec<(&str, &str)> = asked
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()))
+            .collect();
+        let render = |e: &retryguard_model::Error| refused(e, e.render_among(&name, &text, &asked));
+        let properties = Properties::parse_among(&asked).map_err(|e| render(&e))?;
         if properties.is_empty() {
             return Err(Wrong(anyhow!(
                 "nothing is asked: give --prop 'P=? [ F … ]' or --props FILE"
@@ -193,17 +206,36 @@ impl Check {
         })
     }
 
-    fn property_text(&self) -> anyhow::Result<String> {
-        let mut text = self.properties.join("\n;\n");
+    /// What is asked, and what a message calls it.
+    fn property_texts(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let given = self
+            .properties
+            .iter()
+            .map(|text| ("--prop".to_owned(), text.clone()));
+        let mut texts: Vec<(String, String)> = given.collect();
         if let Some(path) = &self.property_file {
             let file = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the properties {}", path.display()))?;
-            if !text.is_empty() {
-                text.push_str("\n;\n");
-            }
-            text.push_str(&file);
+                .with_context(|| format!("cannot read the properties {}", path.display()))
+                .map_err(Wrong)?;
+            texts.push((path.display().to_string(), file));
         }
-        Ok(text)
+        Ok(texts)
+    }
+}
+
+/// A constant that was given wrongly, or not at all, is for the user to give differently; everything else is the model's.
+fn refused(error: &retryguard_model::Error, message: String) -> anyhow::Error {
+    use retryguard_model::Error::{GivenConstant, OpenConstant};
+    match error {
+        GivenConstant { .. } | OpenConstant { .. } => Wrong(anyhow!(message)).into(),
+        _ => anyhow!(message),
+    }
+}
+
+fn likelihood(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
+        _ => Err("give a probability above 0 and below 1, such as 1e-9".to_owned()),
     }
 }
 

@@ -271,6 +271,19 @@ fn breaker_constants(
 }
 
 impl Lowered {
+    /// The same client in the same world, with neither retries nor a breaker: what a pattern is compared with.
+    pub(crate) fn without_retries(&self) -> Lowered {
+        let mut constants = self.constants.clone();
+        constants.insert("MAX_RET".to_owned(), Value::Int(0));
+        Lowered {
+            text: self.text,
+            constants,
+            availabilities: self.availabilities.clone(),
+            unit: self.unit,
+            losses: Vec::new(),
+        }
+    }
+
     /// Total and contention time at every availability.
     pub(crate) fn solve(&self) -> anyhow::Result<Vec<Row>> {
         let model =

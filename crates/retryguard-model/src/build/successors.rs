@@ -85,7 +85,8 @@ impl<'p> Machine<'p> {
     }
 
     /// Calls `visit(successor, rate)` for every transition of `state`, and adds to `earned` what each wanted reward
-    /// structure pays for its transitions, by the rate at which they happen. Returns whether anything is enabled.
+    /// structure pays for its transitions, by the rate at which they happen. Returns whether the state is ever left, or
+    /// returns to itself: what has the rate 0 does not happen.
     pub(super) fn transitions(
         &mut self,
         state: &[i64],
@@ -123,9 +124,9 @@ impl<'p> Machine<'p> {
                         .map(|(part, index)| &group.parts[part][enabled[part][*index]])
                 };
                 group_rate += joint(program, state, commands, &mut self.successor, &mut visit)?;
-                any = true;
                 combination.advance();
             }
+            any |= group_rate > 0.0;
             for (items, sum) in self.transition_rewards.iter().zip(earned.iter_mut()) {
                 for (_, item) in items.iter().filter(|(group, _)| *group == place) {
                     *sum += group_rate * reward(program, state, item)?;
@@ -159,11 +160,16 @@ fn joint<'c, C: Iterator<Item = &'c Command> + Clone>(
     while let Some(choice) = combination.current() {
         successor.copy_from_slice(state);
         let mut rate = 1.0;
+        let mut culprit = None;
         let mut written: Vec<usize> = Vec::new();
         for (command, index) in commands().zip(choice) {
             let update = &command.updates[*index];
             let fault = |fault: Fault| state_error(program, state, fault.reason().to_owned(), update.span);
-            rate *= update.rate.value(state).map_err(fault)?;
+            let own = update.rate.value(state).map_err(fault)?;
+            if !is_amount(own) {
+                culprit.get_or_insert((own, update.span));
+            }
+            rate *= own;
             for (variable, value) in &update.assignments {
                 let stored = value.stored(state).map_err(fault)?;
                 assign(program, state, successor, *variable, stored, update.span)?;
@@ -183,9 +189,11 @@ fn joint<'c, C: Iterator<Item = &'c Command> + Clone>(
                 }
             }
         }
-        if !(rate >= 0.0 && rate.is_finite()) {
-            let span = commands().next().map_or(Span::default(), |c| c.span);
-            return Err(state_error(program, state, format!("the rate is {rate}"), span));
+        if culprit.is_some() || !is_amount(rate) {
+            let whole = commands().next().map_or(Span::default(), |c| c.span);
+            let (rate, span) = culprit.unwrap_or((rate, whole));
+            let reason = format!("the rate would be {rate}: it must be finite and not negative,");
+            return Err(state_error(program, state, reason, span));
         }
         if rate > 0.0 {
             visit(successor, rate)?;
@@ -226,15 +234,15 @@ fn reward(program: &Program, state: &[i64], item: &Item) -> Result<f64, Error> {
         return Ok(0.0);
     }
     let value = item.value.value(state).map_err(fault)?;
-    if !(value >= 0.0 && value.is_finite()) {
-        return Err(state_error(
-            program,
-            state,
-            format!("the reward is {value}"),
-            item.span,
-        ));
+    if !is_amount(value) {
+        let reason = format!("the reward would be {value}: it must be finite and not negative,");
+        return Err(state_error(program, state, reason, item.span));
     }
     Ok(value)
+}
+
+fn is_amount(value: f64) -> bool {
+    value >= 0.0 && value.is_finite()
 }
 
 pub(super) fn state_error(program: &Program, state: &[i64], reason: String, span: Span) -> Error {

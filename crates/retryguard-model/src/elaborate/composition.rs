@@ -51,6 +51,39 @@ pub(super) fn compose(
     Ok(whole.groups)
 }
 
+/// Every action that a command has, or that `system` gives it.
+pub(super) fn actions(model: &ast::Model, modules: &[Expanded<'_>]) -> BTreeSet<String> {
+    let mut found: BTreeSet<String> = modules
+        .iter()
+        .flat_map(|module| {
+            let named = module
+                .commands
+                .iter()
+                .filter_map(|command| command.action.as_ref());
+            named.map(|name| module.renames.get(&name.text).unwrap_or(&name.text).clone())
+        })
+        .collect();
+    if let Some(system) = &model.system {
+        given(system, &mut found);
+    }
+    found
+}
+
+fn given(system: &System, found: &mut BTreeSet<String>) {
+    match system {
+        System::Module(_) => {}
+        System::Parallel(left, right, _) => {
+            given(left, found);
+            given(right, found);
+        }
+        System::Hidden(inner, _) => given(inner, found),
+        System::Renamed(inner, renames) => {
+            found.extend(renames.iter().map(|(_, to)| to.text.clone()));
+            given(inner, found);
+        }
+    }
+}
+
 #[derive(Default)]
 struct Composed {
     groups: Vec<Group>,
@@ -83,7 +116,33 @@ fn tree(
             let (left, right) = (tree(left, take)?, tree(right, take)?);
             parallel(left, right, synchronise)
         }
+        System::Hidden(inner, names) => {
+            let hidden = |action: &String| names.iter().any(|name| name.text == *action);
+            Ok(relabel(tree(inner, take)?, |action| {
+                (!hidden(&action)).then_some(action)
+            }))
+        }
+        System::Renamed(inner, renames) => {
+            for (place, (from, _)) in renames.iter().enumerate() {
+                if renames[..place].iter().any(|(known, _)| known.text == from.text) {
+                    return Err(Error::at(from.span, format!("`{}` is renamed twice", from.text)));
+                }
+            }
+            Ok(relabel(tree(inner, take)?, |action| {
+                let new = renames.iter().find(|(from, _)| from.text == action);
+                Some(new.map_or(action, |(_, to)| to.text.clone()))
+            }))
+        }
     }
+}
+
+/// The same movements under other actions, or under none.
+fn relabel(mut composed: Composed, new: impl Fn(String) -> Option<String>) -> Composed {
+    for group in &mut composed.groups {
+        group.action = group.action.take().and_then(&new);
+    }
+    composed.alphabet = composed.alphabet.into_iter().filter_map(new).collect();
+    composed
 }
 
 fn parallel(left: Composed, right: Composed, synchronise: &Synchronise) -> Result<Composed, Error> {

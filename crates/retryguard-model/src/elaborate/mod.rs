@@ -6,7 +6,7 @@ mod modules;
 pub(crate) mod properties;
 mod scope;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
 use crate::expr::{Expr, Kind};
@@ -42,10 +42,11 @@ pub(crate) fn elaborate<'a>(
             .map_err(Error::in_properties)?;
         labels.push((name.text.clone(), condition));
     }
+    let actions = composition::actions(model, &modules);
     let rewards = model
         .rewards
         .iter()
-        .map(|structure| rewards(&scope, structure))
+        .map(|structure| rewards(&scope, structure, &actions))
         .collect::<Result<_, _>>()?;
     let init = match &model.init {
         Some(init) => Some((scope.condition(init, &NO_RENAMES)?, init.span)),
@@ -66,7 +67,11 @@ pub(crate) type Renames = BTreeMap<String, String>;
 
 static NO_RENAMES: Renames = Renames::new();
 
-fn rewards(scope: &Scope<'_>, structure: &ast::RewardStructure) -> Result<Rewards, Error> {
+fn rewards(
+    scope: &Scope<'_>,
+    structure: &ast::RewardStructure,
+    actions: &BTreeSet<String>,
+) -> Result<Rewards, Error> {
     let mut states = Vec::new();
     let mut transitions = Vec::new();
     for item in &structure.items {
@@ -77,7 +82,17 @@ fn rewards(scope: &Scope<'_>, structure: &ast::RewardStructure) -> Result<Reward
         };
         match &item.action {
             None => states.push(resolved),
-            Some(action) => transitions.push((action.as_ref().map(|name| name.text.clone()), resolved)),
+            Some(None) => transitions.push((None, resolved)),
+            // A reward for what never happens is a misspelt one, and would be silently nothing.
+            Some(Some(action)) if !actions.contains(&action.text) => {
+                let reason = format!("no command has the action `{}`", action.text);
+                let known = scope::nearest(&action.text, actions.iter().map(String::as_str));
+                return Err(match known {
+                    Some(known) => Error::with_help(action.span, reason, format!("did you mean `{known}`?")),
+                    None => Error::at(action.span, reason),
+                });
+            }
+            Some(Some(action)) => transitions.push((Some(action.text.clone()), resolved)),
         }
     }
     Ok(Rewards {

@@ -1,10 +1,13 @@
 //! Properties resolved against a program.
 
+use std::cell::Cell;
+
 use super::NO_RENAMES;
-use super::scope::Scope;
+use super::scope::{Scope, nearest};
 use crate::error::Error;
 use crate::expr::Expr;
 use crate::program::Program;
+use crate::source::Span;
 use crate::syntax::ast::{self, Binary, ExprKind, RewardName};
 
 /// What a state may satisfy.
@@ -59,15 +62,37 @@ pub(crate) enum Operator {
     Steady(Formula),
 }
 
-pub(crate) fn resolve(scope: &Scope<'_>, program: &Program, expr: &ast::Expr) -> Result<Formula, Error> {
-    Resolver { scope, program }
-        .formula(expr)
-        .map_err(Error::in_properties)
+/// What `asked` means; `named` are the properties that it may refer to.
+pub(crate) fn resolve(
+    scope: &Scope<'_>,
+    program: &Program,
+    named: &[ast::Property],
+    asked: &ast::Property,
+) -> Result<Formula, Error> {
+    let resolver = Resolver {
+        scope,
+        program,
+        named,
+        within: Cell::new(0),
+        followed: Cell::new(0),
+    };
+    resolver.formula(&asked.formula).map_err(Error::in_properties)
 }
+
+/// How many properties may refer to one another in a row.
+const MAX_REFERENCES: usize = 20;
+
+/// How many references one property may come to: some that double would fill the memory from a few lines.
+const MAX_FOLLOWED: usize = 1_000;
 
 struct Resolver<'s, 'a> {
     scope: &'s Scope<'a>,
     program: &'s Program,
+    named: &'s [ast::Property],
+    /// References followed to get here.
+    within: Cell<usize>,
+    /// References followed so far.
+    followed: Cell<usize>,
 }
 
 impl Resolver<'_, '_> {
@@ -82,9 +107,7 @@ impl Resolver<'_, '_> {
                 "deadlock" => Formula::Plain(Expr::Bool(false)),
                 _ => match self.program.labels.iter().find(|(name, _)| name == label) {
                     Some((_, condition)) => Formula::Plain(condition.clone()),
-                    None => {
-                        return Err(Error::at(expr.span, format!("there is no label \"{label}\"")));
-                    }
+                    None => self.reference(label, expr.span)?,
                 },
             },
             ExprKind::Query(query) => Formula::Query(Box::new(self.query(query)?)),
@@ -106,6 +129,30 @@ impl Resolver<'_, '_> {
             }
             _ => Formula::Plain(self.scope.condition(expr, &NO_RENAMES)?),
         })
+    }
+
+    /// Another property, by its name.
+    fn reference(&self, name: &str, span: Span) -> Result<Formula, Error> {
+        let Some(property) = self.named.iter().find(|p| p.name.as_deref() == Some(name)) else {
+            let reason = format!("there is no label \"{name}\"");
+            let known = self.program.labels.iter().map(|(label, _)| label.as_str());
+            return Err(match nearest(name, known) {
+                Some(known) => Error::with_help(span, reason, format!("did you mean \"{known}\"?")),
+                None => Error::at(span, reason),
+            });
+        };
+        let within = self.within.get() + 1;
+        self.followed.set(self.followed.get() + 1);
+        if within > MAX_REFERENCES || self.followed.get() > MAX_FOLLOWED {
+            return Err(Error::at(
+                span,
+                "the properties here refer to themselves, or to too many others",
+            ));
+        }
+        self.within.set(within);
+        let formula = self.formula(&property.formula);
+        self.within.set(within - 1);
+        formula
     }
 
     fn query(&self, query: &ast::Query) -> Result<Query, Error> {
@@ -131,7 +178,15 @@ impl Resolver<'_, '_> {
                     Binary::Greater => Comparison::Greater,
                     _ => Comparison::GreaterOrEqual,
                 };
-                Some((comparison, self.number(value)?))
+                let bound = self.number(value)?;
+                let share = !matches!(query.operator, ast::Operator::Reward(..));
+                if share && !(0.0..=1.0).contains(&bound) {
+                    return Err(Error::at(
+                        value.span,
+                        format!("no probability is compared with {bound}: give a bound from 0 to 1"),
+                    ));
+                }
+                Some((comparison, bound))
             }
         };
         Ok(Query { operator, bound })
@@ -212,7 +267,16 @@ impl Resolver<'_, '_> {
             Some(RewardName::Label(name)) => rewards
                 .iter()
                 .position(|reward| reward.name.as_deref() == Some(&name.text))
-                .ok_or_else(|| Error::at(name.span, format!("there are no rewards \"{}\"", name.text))),
+                .ok_or_else(|| {
+                    let reason = format!("there are no rewards \"{}\"", name.text);
+                    let known = rewards.iter().filter_map(|reward| reward.name.as_deref());
+                    match nearest(&name.text, known) {
+                        Some(known) => {
+                            Error::with_help(name.span, reason, format!("did you mean \"{known}\"?"))
+                        }
+                        None => Error::at(name.span, reason),
+                    }
+                }),
             Some(RewardName::Place(place, span)) => usize::try_from(*place)
                 .ok()
                 .and_then(|place| place.checked_sub(1))

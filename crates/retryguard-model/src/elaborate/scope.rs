@@ -186,16 +186,21 @@ impl<'a> Scope<'a> {
             .keys()
             .map(String::as_str)
             .chain(self.declared.keys().copied());
-        let nearest = known
-            .map(|known| (distance(known, name), known))
-            .min()
-            .filter(|(distance, _)| *distance <= 2);
         let reason = format!("`{name}` is not declared");
-        match nearest {
-            Some((_, known)) => Error::with_help(span, reason, format!("did you mean `{known}`?")),
+        match nearest(name, known) {
+            Some(known) => Error::with_help(span, reason, format!("did you mean `{known}`?")),
             None => Error::at(span, reason),
         }
     }
+}
+
+/// The known name that `name` may have been meant to be: at most two letters apart, and half of it right.
+pub(super) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    known
+        .map(|known| (distance(known, name), known))
+        .min()
+        .filter(|(distance, known)| *distance <= 2 && 2 * distance <= known.len().max(name.len()))
+        .map(|(_, known)| known)
 }
 
 fn wanted(kind: Kind, found: &Expr, span: Span) -> Result<(), Error> {

@@ -8,17 +8,56 @@ const MAX_SWEEPS: u64 = 200_000;
 /// Sweeps stop when what is still to come is estimated below this part of every value.
 const SETTLED: f64 = 1e-11;
 
-/// Whether sweeps have settled. A small change alone says nothing: sweeps that converge slowly change little for long. What is
-/// still to come is change·q/(1−q), with q the factor by which changes shrink; q is taken from the slowest of the last ones.
+/// The same, where it is known that a mode shrinks so slowly that doubles cannot show more.
+const SETTLED_SLOWLY: f64 = 1e-9;
+/// Every so many sweeps what is still to come is guessed from the last two.
+const STRIDE: usize = 32;
+/// Sweeps after which no more is guessed.
+const LEAPS_UNTIL: usize = 20_000;
+
+/// Whether sweeps have settled, and leaps that make them settle sooner.
+///
+/// A small change alone says nothing: sweeps that converge slowly change little for long. What is still to come is change·q/(1−q), with
+/// q the factor by which changes shrink; q is taken from the slowest of the last ones.
+///
+/// Times between two visits home have one mode that is far slower than all others: everything is known but the height of the whole.
+/// After some sweeps each change is then q times the one before, state by state, and all that is to come can be added at once. A guess
+/// that is wrong costs some sweeps and no digits, because the sweeps go on from there.
 #[derive(Default)]
 pub(super) struct Settling {
     last: Vec<f64>,
+    sweeps: usize,
+    before: Vec<f64>,
+    between: Vec<f64>,
+    /// The slowest mode that was leapt over. It may be small by now and hidden by quicker ones, so the end is judged by it too.
+    slowest: f64,
 }
 
 impl Settling {
     const LOOK_BACK: usize = 20;
 
-    pub(super) fn settled(&mut self, change: f64) -> bool {
+    /// After a sweep over the values of `x` at `places`, the largest relative change of which was `change`.
+    pub(super) fn settled(&mut self, places: &[u32], x: &mut [f64], change: f64) -> bool {
+        if self.ended(change) {
+            return true;
+        }
+        self.sweeps += 1;
+        if self.sweeps > LEAPS_UNTIL {
+            self.slowest = 0.0;
+            return false;
+        }
+        let now = |x: &[f64]| places.iter().map(|place| x[*place as usize]).collect();
+        match self.sweeps % STRIDE {
+            0 => self.leap(places, x),
+            place if place + 2 == STRIDE => self.before = now(x),
+            place if place + 1 == STRIDE => self.between = now(x),
+            _ => {}
+        }
+        false
+    }
+
+    /// The same without leaps.
+    pub(super) fn ended(&mut self, change: f64) -> bool {
         if change == 0.0 {
             return true;
         }
@@ -31,8 +70,37 @@ impl Settling {
             .windows(2)
             .map(|pair| pair[1] / pair[0])
             .fold(0.0, f64::max);
+        let largest = self.last.iter().copied().fold(0.0, f64::max);
         self.last.remove(0);
-        slowest < 1.0 && change * slowest / (1.0 - slowest) < SETTLED
+        // Nothing but the noise of the last digit is left.
+        let still = largest < 4.0 * f64::EPSILON;
+        let settled = slowest < 1.0 && change * slowest / (1.0 - slowest) < SETTLED;
+        (still || settled) && largest * self.slowest / (1.0 - self.slowest) < SETTLED_SLOWLY
+    }
+
+    fn leap(&mut self, places: &[u32], x: &mut [f64]) {
+        let (mut first, mut dot, mut second) = (0.0, 0.0, 0.0);
+        for ((place, before), between) in places.iter().zip(&self.before).zip(&self.between) {
+            let value = x[*place as usize];
+            if value != 0.0 {
+                let (a, b) = ((between - before) / value, (value - between) / value);
+                first += a * a;
+                dot += a * b;
+                second += b * b;
+            }
+        }
+        let factor = dot / first;
+        // What the last change has beside the one before it, to a tenth.
+        let alike = second - factor * factor * first < 0.01 * second;
+        if !(alike && factor > 0.5 && factor < 1.0) {
+            return;
+        }
+        self.slowest = self.slowest.max(factor);
+        for (place, between) in places.iter().zip(&self.between) {
+            let value = &mut x[*place as usize];
+            *value = (*value + (*value - between) * factor / (1.0 - factor)).max(0.0);
+        }
+        self.last.clear();
     }
 }
 
@@ -75,7 +143,7 @@ fn solve_one(chain: &Chain, states: &[u32], leaving: &[f64], x: &mut [f64]) -> R
             }
             x[s] = value;
         }
-        if settling.settled(change) {
+        if settling.ended(change) {
             return Ok(());
         }
     }

@@ -180,6 +180,7 @@ fn sweep(rows: &[Vec<(u32, f64)>], exit: &[f64], inflow: &[f64]) -> Result<Vec<f
     let mut x = vec![0.0f64; rows.len()];
     let mut change = f64::INFINITY;
     let mut settling = Settling::default();
+    let places: Vec<u32> = (0..rows.len()).map(index).collect();
     for _ in 0..MAX_SWEEPS {
         change = 0.0;
         for s in 0..rows.len() {
@@ -193,7 +194,7 @@ fn sweep(rows: &[Vec<(u32, f64)>], exit: &[f64], inflow: &[f64]) -> Result<Vec<f
             }
             x[s] = value;
         }
-        if settling.settled(change) {
+        if settling.settled(&places, &mut x, change) {
             return Ok(x);
         }
     }

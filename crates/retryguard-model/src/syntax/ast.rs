@@ -219,6 +219,10 @@ pub(crate) enum System {
     Module(Name),
     /// `||`: on every shared action; `|||`: on none; `|[…]|`: on those named.
     Parallel(Box<System>, Box<System>, Synchronise),
+    /// `/{a,b}`: the actions are nobody else's any more.
+    Hidden(Box<System>, Vec<Name>),
+    /// `{a<-b}`: what was called `a` is called `b`.
+    Renamed(Box<System>, Vec<(Name, Name)>),
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -149,6 +149,20 @@ impl Tokens<'_> {
                     "a ctmc has no choices: ask P=? or R=?",
                 ));
             }
+            "E" | "A" if self.properties => {
+                return Err(Error::with_help(
+                    span,
+                    format!("`{word}` is not supported"),
+                    "ask P>0 [ … ] for E, and P>=1 [ … ] for A",
+                ));
+            }
+            "F" | "G" | "X" | "U" | "W" if self.properties => {
+                return Err(Error::with_help(
+                    span,
+                    format!("`{word}` cannot stand inside a path or a condition"),
+                    "one of F, G, X and U belongs to each P; inside it stand conditions on states, and P, R and S with a bound",
+                ));
+            }
             "filter" | "multi" if self.properties => {
                 return Err(Error::at(
                     span,
@@ -177,16 +191,20 @@ impl Tokens<'_> {
             arguments.push(self.expression()?);
         }
         let span = start.to(self.expect_sign(")", "to close the call")?);
-        let fits = match function {
-            Function::Min | Function::Max => true,
-            Function::Floor | Function::Ceil | Function::Round => arguments.len() == 1,
-            Function::Pow | Function::Mod | Function::Log => arguments.len() == 2,
+        let wanted = match function {
+            Function::Min | Function::Max => arguments.len(),
+            Function::Floor | Function::Ceil | Function::Round => 1,
+            Function::Pow | Function::Mod | Function::Log => 2,
         };
-        if !fits {
-            return Err(Error::at(
-                span,
-                format!("wrong number of arguments: {}", arguments.len()),
-            ));
+        if arguments.len() != wanted {
+            let help = match function {
+                Function::Pow => "write pow(base, exponent)",
+                Function::Log => "write log(x, base)",
+                Function::Mod => "write mod(a, b)",
+                _ => "write floor(x), ceil(x) or round(x)",
+            };
+            let reason = format!("{} arguments where {wanted} are wanted", arguments.len());
+            return Err(Error::with_help(span, reason, help));
         }
         self.node(ExprKind::Call(function, arguments), span)
     }

@@ -86,7 +86,11 @@ pub(crate) fn lex(text: &str) -> Result<Vec<(Token, Span)>, Error> {
                 start: at,
                 end: at + next.len_utf8(),
             };
-            return Err(Error::at(span, format!("`{next}` is not part of the language")));
+            let reason = format!("`{next}` is not part of the language");
+            return Err(match next {
+                '%' => Error::with_help(span, reason, "write mod(a, b) for what is left of a division"),
+                _ => Error::at(span, reason),
+            });
         }
     }
     tokens.push((Token::End, Span { start: at, end: at }));

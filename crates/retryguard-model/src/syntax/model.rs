@@ -5,6 +5,9 @@ use super::lexer::Token;
 use super::tokens::Tokens;
 use crate::error::Error;
 
+/// How many operators a `system` may have.
+const MAX_COMPOSITIONS: usize = 1_000;
+
 /// Reads a model file.
 pub(crate) fn parse_model(text: &str) -> Result<Model, Error> {
     let mut tokens = Tokens::new(text, false)?;
@@ -73,6 +76,7 @@ pub(crate) fn parse_model(text: &str) -> Result<Model, Error> {
         }
     }
     if kind.is_none() {
+        tokens.rewind(0);
         return Err(Error::with_help(
             tokens.span(),
             "the type of the model is missing",
@@ -161,33 +165,88 @@ impl Tokens<'_> {
         Ok(RewardStructure { name, items })
     }
 
+    /// `||` binds least, then `|||`, then `|[…]|`: the manual leaves it open, PRISM's own reader does not.
     fn system(&mut self) -> Result<System, Error> {
-        let mut left = self.system_operand()?;
+        let mut left = self.interleaved()?;
+        while self.take_sign("||") {
+            let right = self.interleaved()?;
+            left = self.composed(System::Parallel(
+                Box::new(left),
+                Box::new(right),
+                Synchronise::Shared,
+            ))?;
+        }
+        Ok(left)
+    }
+
+    fn interleaved(&mut self) -> Result<System, Error> {
+        let mut left = self.synchronised()?;
+        while self.take_sign("|||") {
+            let right = self.synchronised()?;
+            left = self.composed(System::Parallel(
+                Box::new(left),
+                Box::new(right),
+                Synchronise::Nothing,
+            ))?;
+        }
+        Ok(left)
+    }
+
+    fn synchronised(&mut self) -> Result<System, Error> {
+        let mut left = self.relabelled()?;
+        while self.take_sign("|[") {
+            let mut names = vec![self.name("the name of an action")?];
+            while self.take_sign(",") {
+                names.push(self.name("the name of an action")?);
+            }
+            self.expect_sign("]|", "after the actions")?;
+            let right = self.relabelled()?;
+            let named = Synchronise::Named(names);
+            left = self.composed(System::Parallel(Box::new(left), Box::new(right), named))?;
+        }
+        Ok(left)
+    }
+
+    /// A module or a composition in parentheses, with actions hidden (`/{a,b}`) or renamed (`{a<-b}`).
+    fn relabelled(&mut self) -> Result<System, Error> {
+        let mut inner = self.system_operand()?;
         loop {
-            let synchronise = if self.take_sign("|||") {
-                Synchronise::Nothing
-            } else if self.take_sign("||") {
-                Synchronise::Shared
-            } else if self.take_sign("|[") {
+            if self.take_sign("/") {
+                self.expect_sign("{", "before the actions to hide")?;
                 let mut names = vec![self.name("the name of an action")?];
                 while self.take_sign(",") {
                     names.push(self.name("the name of an action")?);
                 }
-                self.expect_sign("]|", "after the actions")?;
-                Synchronise::Named(names)
+                inner = self.composed(System::Hidden(Box::new(inner), names))?;
+            } else if self.take_sign("{") {
+                let mut renames = vec![self.action_rename()?];
+                while self.take_sign(",") {
+                    renames.push(self.action_rename()?);
+                }
+                inner = self.composed(System::Renamed(Box::new(inner), renames))?;
             } else {
-                break;
-            };
-            let right = self.system_operand()?;
-            left = System::Parallel(Box::new(left), Box::new(right), synchronise);
+                return Ok(inner);
+            }
+            self.expect_sign("}", "after the actions")?;
         }
-        if self.is_sign("/") || self.is_sign("{") {
+    }
+
+    /// Counts the operators of a composition, which is walked one within the other.
+    fn composed(&mut self, system: System) -> Result<System, Error> {
+        self.compositions += 1;
+        if self.compositions > MAX_COMPOSITIONS {
             return Err(Error::at(
-                self.span(),
-                "hiding and renaming of actions in `system` is not supported",
+                self.last_span(),
+                format!("a `system` of more than {MAX_COMPOSITIONS} operators"),
             ));
         }
-        Ok(left)
+        Ok(system)
+    }
+
+    fn action_rename(&mut self) -> Result<(Name, Name), Error> {
+        let from = self.name("the action to rename")?;
+        self.expect_sign("<-", "between the old and the new name")?;
+        Ok((from, self.name("the new name of the action")?))
     }
 
     fn system_operand(&mut self) -> Result<System, Error> {

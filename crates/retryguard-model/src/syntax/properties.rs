@@ -193,9 +193,10 @@ impl Tokens<'_> {
         }
         if self.take_word("C") {
             if self.is_sign("]") {
-                return Err(Error::at(
+                return Err(Error::with_help(
                     self.span(),
                     "the total reward `C` without a bound is not supported",
+                    "write C<=t, or F and where the earning ends",
                 ));
             }
             self.expect_sign("<=", "after C")?;

@@ -73,6 +73,8 @@ pub(crate) struct Tokens<'a> {
     tokens: Vec<(Token, Span)>,
     at: usize,
     pub(crate) depth: usize,
+    /// Operators of the `system` block so far.
+    pub(crate) compositions: usize,
     /// Whether labels and `P`, `R`, `S` may stand in expressions.
     pub(crate) properties: bool,
 }
@@ -84,6 +86,7 @@ impl<'a> Tokens<'a> {
             tokens: lex(text)?,
             at: 0,
             depth: 0,
+            compositions: 0,
             properties,
         })
     }
@@ -149,7 +152,20 @@ impl<'a> Tokens<'a> {
         if self.is_sign(sign) {
             return Ok(self.next().1);
         }
-        Err(self.unexpected(&format!("`{sign}` {context}")))
+        let mut error = self.unexpected(&format!("`{sign}` {context}"));
+        // What is missing at the end of a line is missing there, not where the next line begins.
+        let end = self.last_span().end;
+        let starts_a_line = self
+            .text
+            .get(end..self.span().start)
+            .is_some_and(|between| between.contains('\n'));
+        if let Error::Language { span, .. } = &mut error
+            && sign == ";"
+            && starts_a_line
+        {
+            *span = Span { start: end, end };
+        }
+        Err(error)
     }
 
     pub(crate) fn expect_word(&mut self, word: &str, context: &str) -> Result<Span, Error> {
@@ -184,10 +200,25 @@ impl<'a> Tokens<'a> {
     }
 
     pub(crate) fn unexpected(&self, wanted: &str) -> Error {
-        Error::at(
-            self.span(),
-            format!("expected {wanted}, found {}", self.peek().describe()),
-        )
+        let reason = format!("expected {wanted}, found {}", self.peek().describe());
+        match self.habit() {
+            Some(help) => Error::with_help(self.span(), reason, help),
+            None => Error::at(self.span(), reason),
+        }
+    }
+
+    /// What hands that write other languages put here.
+    fn habit(&self) -> Option<&'static str> {
+        let before = self.at.checked_sub(1).map(|place| &self.tokens[place].0);
+        match (before, self.peek()) {
+            (Some(Token::Sign("=")), Token::Sign("=")) => Some("equality is written `=`"),
+            (Some(Token::Sign("&")), Token::Sign("&")) => Some("and is written `&`"),
+            (_, Token::Sign("||")) => Some("or is written `|`"),
+            (Some(Token::Sign("/")), Token::Sign("*")) => {
+                Some("a comment begins with `//` and ends with its line")
+            }
+            _ => None,
+        }
     }
 
     /// Runs `inner` one level deeper, and refuses to go deeper than any author would.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use retryguard_model::{Constants, Format, Model, Options, Outcome, Properties, Value, check, export};
+use retryguard_model::{Constants, Format, Model, Options, Outcome, Properties, Value, Which, check, export};
 use serde_json::json;
 
 use crate::jobs;
@@ -230,6 +230,87 @@ fn the_static_breaker_agrees_with_storm_at_full_size() {
     );
 }
 
+fn exported(text: &str, format: Format, which: Which) -> String {
+    let model = Model::parse(text).unwrap();
+    export(&model, &Constants::new(), &Options::default(), format, which).unwrap()
+}
+
+/// What the line after `@nr_states` says.
+fn states(drn: &str) -> usize {
+    let mut lines = drn.lines().skip_while(|line| *line != "@nr_states");
+    lines.nth(1).unwrap().parse().unwrap()
+}
+
+/// Three clients that can be swapped, each with a timer that is idle most of the time and keeps the phase it had, and a counter of
+/// failures of which only the first three matter.
+const REDUCIBLE: &str = "ctmc\n\
+    global f : [0..20] init 0;\n\
+    module one\n s1 : [0..2];\n p1 : [0..3];\n\
+    [] s1=0 -> 1 : (s1'=1) & (p1'=0);\n [] s1=1 & p1<3 -> 4 : (p1'=p1+1);\n\
+    [] s1=1 & p1=3 -> 4 : (s1'=2) & (f'=min(f+1,20));\n\
+    [] s1=1 -> 0.7 : (s1'=0);\n [] s1=2 -> 0.5 : (s1'=0);\nendmodule\n\
+    module two = one [ s1=s2, p1=p2 ] endmodule\n\
+    module three = one [ s1=s3, p1=p3 ] endmodule\n\
+    module reset\n on : bool init true;\n [reset] f>=3 -> 0.2 : (f'=0);\nendmodule\n\
+    label \"tripped\" = f>=3;\nlabel \"all\" = s1=2 & s2=2 & s3=2;\n\
+    rewards \"down\" s1=2 : 1; s2=2 : 1; s3=2 : 1; endrewards\n\
+    rewards \"resets\" [reset] true : 1; endrewards\n";
+
+/// Nothing at an instant: asked soundly, Storm gives the value of twice the time on this chain.
+const OF_REDUCIBLE: [&str; 7] = [
+    "P=? [ F<=3 \"all\" ]",
+    "P=? [ !\"tripped\" U \"all\" ]",
+    "S=? [ \"tripped\" ]",
+    "R{\"down\"}=? [ C<=4 ]",
+    "R{\"down\"}=? [ F \"tripped\" ]",
+    "R{\"resets\"}=? [ F \"all\" ]",
+    "R{\"resets\"}=? [ S ]",
+];
+
+/// Storm on the reduced chain, Storm on the model as written, and we on the model say the same.
+#[test]
+fn a_reduced_chain_says_what_the_whole_one_says() {
+    let (whole, reduced) = (
+        exported(REDUCIBLE, Format::Drn, Which::Written),
+        exported(REDUCIBLE, Format::Drn, Which::Reduced),
+    );
+    assert!(
+        states(&reduced) * 20 < states(&whole),
+        "{} of {}",
+        states(&reduced),
+        states(&whole)
+    );
+    for note in ["behave as", "forgotten while", "3 interchangeable modules"] {
+        let said = reduced
+            .lines()
+            .any(|line| line.starts_with("// reduced: ") && line.contains(note));
+        assert!(said, "{note}");
+    }
+    let dot = exported(REDUCIBLE, Format::Dot, Which::Reduced);
+    assert_eq!(dot.matches("label=\"(").count(), states(&reduced));
+    let Some(python) = jobs::python() else {
+        return;
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str, text: &str| {
+        let path = scratch.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let asked = [
+        json!({"model": path("reduced.drn", &reduced), "properties": OF_REDUCIBLE, "drn": true}),
+        json!({"model": path("whole.prism", REDUCIBLE), "properties": OF_REDUCIBLE}),
+    ];
+    let properties = OF_REDUCIBLE.map(str::to_owned);
+    let own = one_by_one(REDUCIBLE, &properties, &Constants::new(), true);
+    for answer in jobs::ask(&python, &asked) {
+        let theirs = answer["values"].as_array().unwrap_or_else(|| panic!("{answer}"));
+        for ((property, theirs), ours) in OF_REDUCIBLE.iter().zip(theirs).zip(&own) {
+            assert!(agree(theirs, ours), "{property}: Storm {theirs}, we {ours:?}");
+        }
+    }
+}
+
 /// The exported chain, read back by Storm, says what we say of the model.
 #[test]
 fn an_exported_chain_is_read_by_storm() {
@@ -237,11 +318,9 @@ fn an_exported_chain_is_read_by_storm() {
         return;
     };
     let text = std::fs::read_to_string(folder("tests/chains/queue.prism")).unwrap();
-    let model = Model::parse(&text).unwrap();
-    let exported = export(&model, &Constants::new(), &Options::default(), Format::Drn).unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("queue.drn");
-    std::fs::write(&path, exported).unwrap();
+    std::fs::write(&path, exported(&text, Format::Drn, Which::Written)).unwrap();
     let properties: Vec<String> = [
         "P=? [ F<=3 \"full\" ]",
         "S=? [ \"full\" ]",
@@ -267,8 +346,7 @@ fn an_exported_chain_is_read_by_storm() {
 #[test]
 fn a_picture_shows_every_state() {
     let text = std::fs::read_to_string(folder("tests/chains/queue.prism")).unwrap();
-    let model = Model::parse(&text).unwrap();
-    let exported = export(&model, &Constants::new(), &Options::default(), Format::Dot).unwrap();
+    let exported = exported(&text, Format::Dot, Which::Written);
     assert!(exported.starts_with("digraph"));
     assert_eq!(exported.matches("q=").count(), 6);
     assert_eq!(exported.matches(" -> ").count(), 11);

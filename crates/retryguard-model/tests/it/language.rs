@@ -57,6 +57,62 @@ fn composition_decides_what_is_shared() {
     assert!((joint - 0.25).abs() < 1e-12, "{joint}");
 }
 
+/// Hidden, an action is its module's own; renamed, it meets those of its new name.
+#[test]
+fn actions_are_hidden_and_renamed() {
+    let modules = "ctmc\nmodule a\n x : [0..1];\n [t] x=0 -> 1 : (x'=1);\n [] x=1 -> 1 : (x'=0);\nendmodule\n\
+                   module b\n y : [0..1];\n [u] y=0 -> 2 : (y'=1);\n [] y=1 -> 1 : (y'=0);\nendmodule\n\
+                   rewards \"t\" [t] true : 1; endrewards\nrewards \"none\" [] true : 1; endrewards\n";
+    let with = |system: &str| format!("{modules}system {system} endsystem\n");
+    let both = |text: &str| number(text, "S=? [ x=1 & y=1 ]");
+    let together = with("a || b{u<-t}");
+    assert!((both(&together) - 0.25).abs() < 1e-12);
+    for apart in ["a || b", "a/{t} || b{u<-t}", "a || (b{u<-t})/{t}"] {
+        assert!((both(&with(apart)) - 0.5 * 2.0 / 3.0).abs() < 1e-12, "{apart}");
+    }
+    // The pair moves from (0, 0) alone, at the rate 2, and is there a quarter of the time.
+    assert!((number(&together, "R{\"t\"}=? [ S ]") - 0.5).abs() < 1e-12);
+    let hidden = with("(a || b{u<-t})/{t}");
+    assert_eq!(number(&hidden, "R{\"t\"}=? [ S ]"), 0.0);
+    assert!(
+        (number(&hidden, "R{\"none\"}=? [ S ]") - number(&together, "R{\"none\"}=? [ S ]") - 0.5).abs()
+            < 1e-12
+    );
+    // `||` binds less than `|||`, whichever stands first.
+    let third = "module c\n z : [0..1];\n [t] z=0 -> 1 : (z'=1);\n [] z=1 -> 1 : (z'=0);\nendmodule\n";
+    let mixed = |system: &str| {
+        number(
+            &format!("{modules}{third}system {system} endsystem\n"),
+            "S=? [ x=1 & z=1 ]",
+        )
+    };
+    assert_eq!(mixed("a || b ||| c"), mixed("a || (b ||| c)"));
+    assert_ne!(mixed("a || b ||| c"), mixed("(a || b) ||| c"));
+}
+
+/// One property may speak of another by its name.
+#[test]
+fn properties_refer_to_one_another() {
+    let asked = "\"quick\": P>=0.8 [ F<=1 x=1 ];\n\"often\": S>0.5 [ x=1 ];\n\"both\": \"quick\" & \"often\";\n\
+                 \"never\": !\"both\";";
+    let truths = answer(FLIP, asked).unwrap();
+    assert_eq!(truths, [true, true, true, false].map(Outcome::Truth));
+}
+
+/// What follows a target that is to be reached by a time is not looked at, so a counter without a limit is no obstacle.
+#[test]
+fn a_bounded_question_stops_at_its_target() {
+    let text = format!(
+        "ctmc\nmodule m\n x : [0..{0}];\n [] x<{0} -> 1 : (x'=x+1);\nendmodule\n",
+        i64::MAX
+    );
+    let reached = number(&text, "P=? [ F<=1 x=2 ]");
+    assert!(
+        (reached - (1.0 - 2.0 * (-1.0f64).exp())).abs() < 1e-12,
+        "{reached}"
+    );
+}
+
 #[test]
 fn iff_and_the_old_call_syntax_are_read() {
     let text = "stochastic\nmodule m\n x : [0..3];\n [] (x<2 <=> true) -> func(max, 1, 2) : (x'=func(min, 3, x+2));\n \
@@ -114,13 +170,45 @@ fn errors_name_the_line_and_the_reason() {
     for (model, expected) in [
         (
             "ctmc\nmodule m\n x : [0..1]\nendmodule",
-            "model.prism:4:1: expected `;`",
+            "model.prism:3:12: expected `;` after the variable, found `endmodule`\n3 |  x : [0..1]\n",
         ),
         (
             "dtmc\nmodule m\nendmodule",
             "model.prism:1:1: a model of type `dtmc` is not supported",
         ),
-        ("module m\nendmodule", "the type of the model is missing"),
+        (
+            "\nmodule m\nendmodule",
+            "model.prism:2:1: the type of the model is missing",
+        ),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [] x==0 -> true;\nendmodule",
+            "help: equality is written `=`",
+        ),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [] x=0 && true -> true;\nendmodule",
+            "help: and is written `&`",
+        ),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [] x=0 || true -> true;\nendmodule",
+            "help: or is written `|`",
+        ),
+        ("/* a model */\nctmc", "expected a part of the model"),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [] x%2=0 -> true;\nendmodule",
+            "help: write mod(a, b)",
+        ),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [] true -> pow(x) : true;\nendmodule",
+            "1 arguments where 2 are wanted",
+        ),
+        (
+            "ctmc\nmodule m\n served : [0..1];\n [] serverd=0 -> true;\nendmodule",
+            "help: did you mean `served`?",
+        ),
+        (
+            "ctmc\nmodule m\n x : [0..1];\n [serve] true -> true;\nendmodule\nrewards \"r\"\n [sreve] true : 1;\nendrewards",
+            "model.prism:7:3: no command has the action `sreve`",
+        ),
         (
             "ctmc\nmodule m\n x : [0..1];\n [] y=0 -> true;\nendmodule",
             "model.prism:4:5: `y` is not declared\n",
@@ -156,8 +244,12 @@ fn errors_name_the_line_and_the_reason() {
         ),
         ("ctmc\nmodule F\nendmodule", "`F` is a reserved word"),
         (
-            "ctmc\nmodule m\nendmodule\nsystem m / {a} endsystem",
-            "hiding and renaming",
+            "ctmc\nmodule m\nendmodule\nsystem m / a endsystem",
+            "model.prism:4:12: expected `{` before the actions to hide",
+        ),
+        (
+            "ctmc\nmodule m\nendmodule\nsystem m {a=b} endsystem",
+            "expected `<-` between the old and the new name",
         ),
     ] {
         let message = refusal(model, property);
@@ -192,7 +284,18 @@ fn errors_in_states_show_the_state() {
         "ctmc\nmodule m\n x : [0..3];\n [] true -> x-1 : true;\nendmodule",
         "S=? [ x=3 ]",
     );
-    assert!(message.contains("the rate is -1 in state (x=0)"), "{message}");
+    assert!(
+        message.contains(
+            "model.prism:4:13: the rate would be -1: it must be finite and not negative, in state (x=0)"
+        ),
+        "{message}"
+    );
+    // What has the rate 0 does not happen.
+    let message = refusal(
+        "ctmc\nmodule m\n x : [0..3];\n [] true -> 2-x : (x'=x+1);\nendmodule",
+        "S=? [ x=3 ]",
+    );
+    assert!(message.contains("deadlock in state (x=2)"), "{message}");
 }
 
 #[test]
@@ -200,6 +303,15 @@ fn errors_in_properties_are_placed_in_the_property() {
     for (property, expected) in [
         ("P=? [ F x=9 | y ]", "property:1:15: `y` is not declared"),
         ("P=? [ F \"gone\" ]", "there is no label \"gone\""),
+        (
+            "P>1.5 [ F x=1 ]",
+            "property:1:3: no probability is compared with 1.5",
+        ),
+        ("S<=-0.1 [ x=1 ]", "give a bound from 0 to 1"),
+        ("E [ F x=1 ]", "help: ask P>0 [ … ] for E"),
+        ("P=? [ F G x=1 ]", "property:1:9: `G` cannot stand inside a path"),
+        ("\"a\": \"b\" & x=1;\n\"b\": \"a\" | x=0;", "refer to themselves"),
+        ("\"a\": P=? [ F x=1 ];\n\"b\": !\"a\";", "needs a bound"),
         ("R{\"gone\"}=? [ S ]", "there are no rewards \"gone\""),
         ("Pmax=? [ F x=1 ]", "help: a ctmc has no choices"),
         ("P=? [ x=1 W x=0 ]", "the operator `W` is not supported"),

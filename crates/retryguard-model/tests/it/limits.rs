@@ -71,7 +71,7 @@ fn one_byte_less_than_needed_is_refused() {
 /// A question that can be answered on a part of the space is, instead of being refused.
 #[test]
 fn too_little_memory_truncates_where_it_can() {
-    let (model, property) = (queue(999), "P=? [ F<=3 x=20 ]");
+    let (model, property) = (queue(999), "P=? [ F[1,3] x=20 ]");
     let plain = |max_memory| Options {
         reduce: false,
         ..with_memory(max_memory)

@@ -236,6 +236,31 @@ fn the_bounds_enclose_the_closed_form() {
     }
 }
 
+/// Queues that know nothing of one another have a closed form; together they are a mesh that is swept, not eliminated.
+#[test]
+fn the_long_run_of_a_mesh_is_that_of_its_parts() {
+    let queues: [(&str, f64, f64); 3] = [("x", 0.9, 1.0), ("y", 1.2, 1.5), ("z", 0.5, 1.3)];
+    let (last, mut text, mut exact) = (19, String::from("ctmc\n"), 0.0);
+    for (name, up, down) in queues {
+        text.push_str(&format!(
+            "module {name}q\n {name} : [0..{last}];\n [] {name}<{last} -> {up} : ({name}'={name}+1);\n \
+             [] {name}>0 -> {down} : ({name}'={name}-1);\nendmodule\n"
+        ));
+        let weights: Vec<f64> = (0..=last).map(|n| (up / down).powi(n)).collect();
+        let sum: f64 = weights.iter().sum();
+        exact += (0..)
+            .zip(&weights)
+            .map(|(n, w)| f64::from(n) * w / sum)
+            .sum::<f64>();
+    }
+    text.push_str("rewards true : x+y+z; endrewards\n");
+    let found = answers(&text, "R=? [ S ]", &Constants::new(), &Options::default());
+    assert!(
+        (number(&found[0]) / exact - 1.0).abs() < 1e-9,
+        "{found:?} {exact}"
+    );
+}
+
 #[test]
 fn stiff_chains_keep_their_digits() {
     // Up with 1e9, out with 1e-9: the expected time is 1e18 plus a little, known in closed form.

@@ -1,0 +1,86 @@
+//! The breaker: how many failures open it, for how long, and how many successes close it.
+
+use retryguard_model::{Constants, Value};
+use serde_json::{Map, json};
+
+use super::{Search, number, own, time, whole};
+use crate::check::policy::{Lowered, Pattern, World};
+
+const NAMES: &[&str] = &["MAX_ERR", "MAX_SUC", "MIN_TO", "MAX_TO"];
+
+/// The mean response time is five units of the model.
+const RESPONSE: f64 = 5.0;
+
+pub(super) fn search(world: &World, lowered: &Lowered) -> anyhow::Result<Search> {
+    let written = own(lowered, NAMES)?;
+    let plain = World {
+        pattern: Some(Pattern::Retry),
+        ..world.clone()
+    };
+    // The policy was lowered once already, so it can be again.
+    let plain = plain.lower()?.without_retries();
+    Ok(Search {
+        plain,
+        without: ("without a breaker", "withoutBreaker"),
+        grid: grid(written),
+        words: |chosen, unit| {
+            format!(
+                "opens after {} failures in a row, for {} to {}, closes after {} successes",
+                number(chosen, "MAX_ERR"),
+                time(number(chosen, "MIN_TO") * unit),
+                time(number(chosen, "MAX_TO") * unit),
+                number(chosen, "MAX_SUC")
+            )
+        },
+        keys: |chosen, unit| {
+            Map::from_iter([
+                ("failures".to_owned(), json!(whole(chosen, "MAX_ERR"))),
+                ("closeAfter".to_owned(), json!(whole(chosen, "MAX_SUC"))),
+                (
+                    "openForSeconds".to_owned(),
+                    json!(number(chosen, "MIN_TO") * unit),
+                ),
+                (
+                    "openForAtMostSeconds".to_owned(),
+                    json!(number(chosen, "MAX_TO") * unit),
+                ),
+            ])
+        },
+        advice: |chosen, unit| {
+            let micros = |name: &str| format!("{:.0}us", number(chosen, name) * unit * 1e6);
+            format!(
+                "breaker: {{trip: consecutive, failures: {}, openFor: {}, openForAtMost: {}, closeAfter: {}}}",
+                number(chosen, "MAX_ERR"),
+                micros("MIN_TO"),
+                micros("MAX_TO"),
+                number(chosen, "MAX_SUC")
+            )
+        },
+    })
+}
+
+/// The policy's own breaker first. Times around its own, and around the response time of the target: outages in the model last as long
+/// as so many responses, and a breaker that is set for minutes would leave no candidate on their scale.
+fn grid(written: Constants) -> Vec<Constants> {
+    let open = number(&written, "MIN_TO");
+    let mut times: Vec<f64> = [0.5, 1.0, 2.0].iter().map(|factor| open * factor).collect();
+    times.extend([0.5, 1.0, 2.0, 4.0, 8.0].iter().map(|factor| RESPONSE * factor));
+    times.sort_by(f64::total_cmp);
+    times.dedup_by(|a, b| (*a / *b - 1.0).abs() < 0.05);
+    let mut grid = vec![written];
+    for failures in [1, 2, 3, 5] {
+        for successes in [1, 2] {
+            for time in &times {
+                for cap in [1.0, 4.0] {
+                    grid.push(Constants::from([
+                        ("MAX_ERR".to_owned(), Value::Int(failures)),
+                        ("MAX_SUC".to_owned(), Value::Int(successes)),
+                        ("MIN_TO".to_owned(), Value::Real(*time)),
+                        ("MAX_TO".to_owned(), Value::Real(time * cap)),
+                    ]));
+                }
+            }
+        }
+    }
+    grid
+}

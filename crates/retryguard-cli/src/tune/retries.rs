@@ -1,0 +1,61 @@
+//! Retries: how many, and how long the waits between them are.
+
+use retryguard_model::{Constants, Value};
+use serde_json::{Map, json};
+
+use super::{Search, number, own, time, whole};
+use crate::check::policy::Lowered;
+
+const NAMES: &[&str] = &["MAX_RET", "MIN_BO", "MAX_BO"];
+
+pub(super) fn search(lowered: &Lowered) -> anyhow::Result<Search> {
+    let written = own(lowered, NAMES)?;
+    let wait = number(&written, "MIN_BO");
+    let mut grid = vec![written];
+    for retries in 0..=6 {
+        for factor in [0.25, 0.5, 1.0, 2.0, 4.0] {
+            for cap in [1.0, 2.0, 4.0, 8.0] {
+                let first = wait * factor;
+                grid.push(Constants::from([
+                    ("MAX_RET".to_owned(), Value::Int(retries)),
+                    ("MIN_BO".to_owned(), Value::Real(first)),
+                    ("MAX_BO".to_owned(), Value::Real(first * cap)),
+                ]));
+            }
+        }
+    }
+    Ok(Search {
+        plain: lowered.without_retries(),
+        without: ("without retries", "withoutRetries"),
+        grid,
+        words: |chosen, unit| {
+            format!(
+                "{} retries, mean waits {} to {}",
+                number(chosen, "MAX_RET"),
+                time(number(chosen, "MIN_BO") * unit),
+                time(number(chosen, "MAX_BO") * unit)
+            )
+        },
+        keys: |chosen, unit| {
+            Map::from_iter([
+                ("maxRetries".to_owned(), json!(whole(chosen, "MAX_RET"))),
+                (
+                    "meanFirstWaitSeconds".to_owned(),
+                    json!(number(chosen, "MIN_BO") * unit),
+                ),
+                (
+                    "meanLargestWaitSeconds".to_owned(),
+                    json!(number(chosen, "MAX_BO") * unit),
+                ),
+            ])
+        },
+        advice: |chosen, unit| {
+            let first = number(chosen, "MIN_BO") * unit;
+            format!(
+                "with full jitter, a mean wait of {} is an initial delay of {}",
+                time(first),
+                time(2.0 * first)
+            )
+        },
+    })
+}

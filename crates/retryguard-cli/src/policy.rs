@@ -17,7 +17,7 @@ enum Command {
 /// Serve the policies of a folder with ETag and long poll; a wrong file keeps its last good version.
 ///
 /// GET /policies lists them, GET /policies/NAME gives one. Decisions that a controller keeps in the same folder
-/// are merged in. Runs until Ctrl-C.
+/// are merged in, for as long as that controller confirms them. Runs until Ctrl-C or SIGTERM.
 #[derive(clap::Args)]
 struct Serve {
     /// The folder with the policies, NAME.yaml each.
@@ -72,7 +72,11 @@ async fn serve(arguments: &Serve) -> anyhow::Result<()> {
         server.names().join(", "),
         server.address()
     );
-    tokio::signal::ctrl_c().await?;
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminate.recv() => {}
+    }
     Ok(())
 }
 

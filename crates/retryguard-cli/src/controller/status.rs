@@ -97,5 +97,14 @@ fn table(status: &Value) -> String {
         "follows"
     };
     text.push_str(&format!("this controller {leads}\n"));
+    for would in status["would"].as_array().into_iter().flatten() {
+        let word = |key: &str| would[key].as_str().unwrap_or("-").to_owned();
+        text.push_str(&format!(
+            "dry run: for {} {} would {}\n",
+            word("target"),
+            word("actuator"),
+            word("would")
+        ));
+    }
     text
 }

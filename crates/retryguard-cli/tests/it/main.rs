@@ -2,6 +2,8 @@
 
 mod agreement;
 mod check;
+#[cfg(feature = "controller")]
+mod controller;
 mod demo;
 mod fleets;
 mod generated;

@@ -1,6 +1,7 @@
 //! The report in a folder: a page that stands alone, the same for a repository, its pictures, and the numbers.
 
 mod pictures;
+mod strips;
 
 use std::fmt::Write as _;
 

@@ -116,6 +116,55 @@ fn a_report_stands_alone() {
     }
 }
 
+/// A service is down for a third of the time: the breaker's strip says so, a policy without a breaker has none, and a
+/// report in which nothing of the kind happened has no strips at all.
+#[test]
+fn strips_show_what_breakers_did_and_when() {
+    let path = scratch("simulate").join("strips.yaml");
+    fs::write(
+        &path,
+        "claim: strips\nduration: 60s\nstep: 1s\nservices:\n  store: {workers: 5, queue: 50, time: {exponential: \
+         20ms}}\nclients:\n  people: {calls: store, rate: 40, deadline: 2s}\nfaults:\n  - {service: store, outage: \
+         true, from: 20s, until: 40s}\npolicies:\n  - none\n  - name: breaks\n    policy: {maxRetries: 0, budget: off, \
+         guard: off, breaker: {trip: count, failures: 3, window: 10s, openFor: 2s, openForAtMost: 2s, closeAfter: 2}}\n",
+    )
+    .unwrap();
+    let folder = scratch("simulate").join("strips");
+    let (_, talk, code) = retryguard(&[&path.to_string_lossy(), "--out", &folder.to_string_lossy()]);
+    assert_eq!(code, Some(0), "{talk}");
+    let strips = fs::read_to_string(folder.join("strips.svg")).unwrap();
+    assert!(
+        strips.contains("people → store: breaker") && !strips.contains(": guard<"),
+        "{strips}"
+    );
+    assert!(
+        strips.contains(">breaks<") && !strips.contains(">none<"),
+        "{strips}"
+    );
+    let open = strips
+        .split(">open ")
+        .nth(1)
+        .and_then(|rest| rest.split(" %").next())
+        .unwrap();
+    assert!((25..=42).contains(&open.parse::<u32>().unwrap()), "{open}");
+    // Seconds 0 to 60 lie between 150 and 650: the first open stretch begins within a step of the outage.
+    let block = strips
+        .split("<rect fill=\"url(#strip-shut)\" x=\"")
+        .nth(1)
+        .unwrap();
+    let left: f64 = block.split('"').next().unwrap().parse().unwrap();
+    assert!(
+        (left - 150.0 - 500.0 * 20.0 / 60.0).abs() < 500.0 / 60.0 + 0.1,
+        "{left}"
+    );
+    let page = fs::read_to_string(folder.join("index.html")).unwrap();
+    assert!(page.contains("Breakers and guards over time") && page.contains("half-open"));
+    let quiet = scratch("simulate").join("quiet");
+    let (_, _, code) = retryguard(&[&small("quiet"), "--out", &quiet.to_string_lossy()]);
+    assert_eq!(code, Some(0));
+    assert!(!quiet.join("strips.svg").exists());
+}
+
 #[test]
 fn mistakes_are_told_with_their_lines() {
     let path = scratch("simulate").join("wrong.yaml");

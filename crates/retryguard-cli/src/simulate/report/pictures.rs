@@ -3,9 +3,10 @@
 use retryguard_sim::{
     comparison::{Kind, Summary, column},
     engine::Moment,
+    world::Service,
 };
 
-use super::Outcome;
+use super::{Outcome, strips};
 use crate::chart::{Figure, Panel, Piece};
 
 /// Every picture that says something, by the name of its file.
@@ -81,19 +82,21 @@ pub(super) fn all(outcome: &Outcome) -> Vec<(String, String)> {
             &states,
         ));
     }
+    pictures.extend(strips::picture(outcome));
     let scaled = world.services.iter().position(|service| service.scaler.is_some());
     if let Some(scaled) = world.services[focus].scaler.as_ref().map(|_| focus).or(scaled) {
         let total = |it: &Moment| it.sizes.iter().sum::<f64>();
         let title = format!("Size of {}", world.services[scaled].name);
-        pictures.push(over_time(
-            outcome,
-            "size",
-            &title,
-            &[
-                ("replicas, or capacity a second", &|it: &Moment| it.sizes[scaled]),
-                ("of all services together", &total),
-            ],
-        ));
+        let size: Reading<'_> = ("replicas, or capacity a second", &|it: &Moment| it.sizes[scaled]);
+        let kind = |service: &Service| std::mem::discriminant(&service.station);
+        let alike = world
+            .services
+            .iter()
+            .all(|service| kind(service) == kind(&world.services[scaled]));
+        // Replicas and capacity do not add up to anything.
+        let both: &[Reading<'_>] = &[size, ("of all services together", &total)];
+        let shown = if alike && world.services.len() > 1 { 2 } else { 1 };
+        pictures.push(over_time(outcome, "size", &title, &both[..shown]));
     }
     if moments().any(|it| it.bill > 0.0) {
         pictures.push(over_time(
@@ -138,7 +141,7 @@ fn over_time(outcome: &Outcome, file: &str, title: &str, readings: &[Reading<'_>
 }
 
 /// When the last run had ended: a measurement that ends early leaves nothing to show after it.
-fn ends(outcome: &Outcome) -> f64 {
+pub(super) fn ends(outcome: &Outcome) -> f64 {
     let world = &outcome.scenario.world;
     let whole = world.duration.as_secs_f64();
     let last = |summary: &Summary| {
@@ -170,7 +173,7 @@ fn line(summary: &Summary, ends: f64, reading: &dyn Fn(&Moment) -> f64) -> Piece
 }
 
 /// Marks at whole multiples of a step that people count in, eight at most.
-fn ticks(ends: f64) -> Vec<(f64, String)> {
+pub(super) fn ticks(ends: f64) -> Vec<(f64, String)> {
     const STEPS: [f64; 12] = [
         1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0, 36_000.0,
     ];

@@ -78,6 +78,32 @@ fn what_was_given_wrongly_exits_with_two_and_what_cannot_be_answered_with_one() 
             "expected NAME=VALUE",
         ),
         (&[], 2, "give --prop"),
+        (
+            &["--prop", "P=? [ F x=0 ]", "--const", "N=1"],
+            2,
+            "no such constant",
+        ),
+        (
+            &["--prop", "P=? [ F x=0 ]", "--const", "N=2:1"],
+            2,
+            "the range is empty",
+        ),
+        (
+            &["--prop", "P=? [ F x=0 ]", "--truncate", "2"],
+            2,
+            "above 0 and below 1",
+        ),
+        (
+            &["--export", "drn", "--prop", "P=? [ F x=0 ]"],
+            2,
+            "cannot be used with",
+        ),
+        (&["--reduced"], 2, "--export"),
+        (
+            &["--props", "missing.props"],
+            2,
+            "cannot read the properties missing.props",
+        ),
     ] {
         let output = walk(&format!("exit-{}.prism", arguments.len()), arguments);
         let talk = String::from_utf8_lossy(&output.stderr);
@@ -87,4 +113,53 @@ fn what_was_given_wrongly_exits_with_two_and_what_cannot_be_answered_with_one() 
             "{arguments:?}: {talk}"
         );
     }
+}
+
+/// A message names the text that is wrong and its own line in it, also where properties come from several.
+#[test]
+fn a_wrong_property_is_placed_in_its_own_text() {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("asked.props");
+    std::fs::write(&file, "// two\nP=? [ F x=0 ];\nP=? [ F y=0 ];\n").expect("a file");
+    let file = file.display().to_string();
+    let output = walk("several.prism", &["--prop", "P=? [ F x=1 ]", "--props", &file]);
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(talk.contains("asked.props:3:9: `y` is not declared"), "{talk}");
+    let output = walk(
+        "several-too.prism",
+        &[
+            "--prop",
+            "P=? [ F x=1 ]",
+            "--prop",
+            "P=? [ F z=1 ]",
+            "--props",
+            &file,
+        ],
+    );
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(talk.contains("--prop:1:9: `z` is not declared"), "{talk}");
+}
+
+/// What is exported reduced has fewer states, says why, and is one chain in both languages.
+#[test]
+fn a_chain_is_exported_reduced() {
+    let model = "ctmc\nmodule m\n x : [0..9];\n [] true -> 1 : (x'=min(x+1,9));\n [] x>2 -> 2 : (x'=0);\nendmodule\n\
+                 label \"high\" = x>2;\n";
+    let states = |arguments: &[&str]| {
+        let output = with(model, "reduced.prism", arguments);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (
+            text.matches("state ")
+                .count()
+                .max(text.matches("[label=\"(").count()),
+            text,
+        )
+    };
+    assert_eq!(states(&["--export", "drn"]).0, 10);
+    let (count, text) = states(&["--export", "drn", "--reduced"]);
+    assert!(
+        count == 4 && text.starts_with("// reduced: x: 10 values behave as 4\n"),
+        "{text}"
+    );
+    let (count, text) = states(&["--export", "dot", "--reduced"]);
+    assert!(count == 4 && text.contains("digraph"), "{text}");
 }

@@ -119,6 +119,63 @@ fn a_policy_with_the_tuned_parameters_earns_them() {
     }
 }
 
+/// The breaker that `tune` names, given back to `check` as a policy, is worth what it said, and keeps to the time.
+#[test]
+fn a_tuned_breaker_keeps_to_the_extra_time_and_earns_what_it_promises() {
+    let default = policy("default.yaml");
+    let picture = scratch("breaker.svg");
+    let world = [
+        "--service",
+        "payments",
+        "--availability",
+        "0.6",
+        "--pattern",
+        "breaker",
+    ];
+    let mut arguments = vec!["tune", "--json", "--response-time", "450ms", "--policy", &default];
+    arguments.extend(world);
+    let at = picture.display().to_string();
+    arguments.extend(["--svg", &at]);
+    let found = json(&run(&arguments));
+    let tuned = &found["tuned"];
+    assert!(
+        number(&tuned["totalTime"]) <= 1.1 * number(&found["withoutBreaker"]["totalTime"]),
+        "{found}"
+    );
+    assert!(
+        number(&tuned["contentionTime"]) < number(&found["withoutBreaker"]["contentionTime"]),
+        "{found}"
+    );
+    assert!(number(&found["candidates"]) > 100.0);
+    let path = scratch("tuned-breaker.yaml");
+    let micros = |key: &str| format!("{:.0}us", 1e6 * number(&tuned[key]));
+    let text = format!(
+        "services:\n  payments:\n    attemptTimeout: 900ms\n    breaker:\n      trip: consecutive\n      failures: {}\n      \
+         openFor: {}\n      openForAtMost: {}\n      closeAfter: {}\n",
+        tuned["failures"],
+        micros("openForSeconds"),
+        micros("openForAtMostSeconds"),
+        tuned["closeAfter"]
+    );
+    std::fs::write(&path, text).expect("a file");
+    let path = path.display().to_string();
+    let mut arguments = vec!["check", "--json", "--response-time", "450ms", "--policy", &path];
+    arguments.extend(world);
+    let checked = json(&run(&arguments));
+    for (name, key) in [("total", "totalTime"), ("contention", "contentionTime")] {
+        let result = results(&checked).iter().find(|result| result["name"] == name);
+        let value = number(&result.expect("an answer")["value"]);
+        assert!(
+            (value / number(&tuned[key]) - 1.0).abs() < 1e-4,
+            "{name}: {value} {tuned}"
+        );
+    }
+    let picture = std::fs::read_to_string(picture).expect("the picture is written");
+    for name in ["without a breaker", "tuned", "time allowed"] {
+        assert!(picture.contains(name), "{name}");
+    }
+}
+
 #[test]
 fn the_trade_off_is_a_picture() {
     let path = scratch("front.svg");

@@ -15,7 +15,11 @@ mod timelines;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use retryguard_lab::{Configuration, Name, Settings, System, TimeScale, settings::Capacity};
+use retryguard_lab::{
+    Configuration, Name, Settings, System, TimeScale,
+    settings::Capacity,
+    trace::{self, Otlp},
+};
 
 /// Five real services to break: gateway, orders, payments, inventory, notifications.
 #[derive(Args)]
@@ -75,6 +79,9 @@ struct Serve {
     /// End when the standard input is closed.
     #[arg(long)]
     with_parent: bool,
+    /// Where a collector takes OTLP over HTTP: http://127.0.0.1:4318.
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
@@ -134,6 +141,10 @@ async fn keep_up(settings: Settings, serve: &Serve) -> anyhow::Result<()> {
     if !serve.quiet {
         retryguard_lab::log_to_stderr();
     }
+    let otlp = serve.otlp.as_deref().map(Otlp::start).transpose()?;
+    if let Some(otlp) = &otlp {
+        trace::export_to(otlp.clone());
+    }
     let system = System::start_some(settings, &names).await?;
     for name in names {
         println!("{name} http://{}", system.address(name));
@@ -146,6 +157,9 @@ async fn keep_up(settings: Settings, serve: &Serve) -> anyhow::Result<()> {
         retryguard_lab::demo::interrupt().await?;
     }
     system.stop().await;
+    if let Some(otlp) = otlp {
+        otlp.flush().await;
+    }
     Ok(())
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn describe(name: Name) -> Value {
         "info": {
             "title": format!("RetryGuard laboratory: {name}"),
             "version": env!("CARGO_PKG_VERSION"),
-            "description": format!("Bodies are JSON of at most {LARGEST_BODY} bytes. Every answer that is no success is an object with `error`, a sentence that says why."),
+            "description": format!("Bodies are JSON of at most {LARGEST_BODY} bytes. Every answer that is no success is an object with `error`, a sentence that says why; what is wrong with an idempotency key is told as application/problem+json."),
         },
         "paths": paths,
         "components": {
@@ -133,11 +133,16 @@ fn fault_name() -> Value {
 }
 
 fn work(summary: &str, body: &str, done: &str) -> Value {
+    let mut responses = responses(&[("201", done), ("409", "It cannot be done as things stand.")]);
+    // What is wrong with a key is told by the layer that reads it, in the form of RFC 9457.
+    for status in ["400", "409", "422"] {
+        responses[status]["content"]["application/problem+json"] = json!({"schema": {"type": "object"}});
+    }
     json!({
         "summary": summary,
         "parameters": [{"name": "Idempotency-Key", "in": "header", "required": false, "schema": {"type": "string", "minLength": 1, "maxLength": 255}}],
         "requestBody": body_of(body),
-        "responses": responses(&[("201", done), ("409", "It cannot be done as things stand.")]),
+        "responses": responses,
     })
 }
 

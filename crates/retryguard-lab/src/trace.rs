@@ -1,5 +1,7 @@
 //! W3C trace context: read, carried through the work of a request, and sent with every attempt.
 
+mod otlp;
+
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
@@ -8,6 +10,8 @@ use std::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{chance::Dice, clock};
+
+pub use otlp::{MOST_WAITING, Otlp};
 
 /// The header.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -69,8 +73,14 @@ impl Span {
         let parent = headers
             .get(TRACEPARENT)
             .and_then(|value| value.to_str().ok())
-            .and_then(parse);
+            .and_then(Self::of);
         parent.map_or_else(Self::root, Self::child)
+    }
+
+    /// The span that a `traceparent` names; none where it is broken.
+    #[must_use]
+    pub fn of(traceparent: &str) -> Option<Self> {
+        parse(traceparent)
     }
 
     /// The root of a new trace.
@@ -107,10 +117,15 @@ impl Span {
 
     /// Writes it where the next hop reads it.
     pub fn write(self, headers: &mut HeaderMap) {
-        let text = format!("00-{:032x}-{:016x}-01", self.trace, self.id);
-        if let Ok(value) = HeaderValue::from_str(&text) {
+        if let Ok(value) = HeaderValue::from_str(&self.traceparent()) {
             headers.insert(TRACEPARENT, value);
         }
+    }
+
+    /// The value of the header.
+    #[must_use]
+    pub fn traceparent(self) -> String {
+        format!("00-{:032x}-{:016x}-01", self.trace, self.id)
     }
 
     /// The trace's id as logs show it.

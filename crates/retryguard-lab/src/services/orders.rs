@@ -20,6 +20,7 @@ use crate::{
         client::{Answer, Downstream},
         site::Site,
     },
+    trace::Span,
 };
 
 /// The most kinds of goods that one order names.
@@ -170,12 +171,12 @@ impl Orders {
         }
         let response = database.conclude(number, None, finish).await?;
         let (notifications, reference) = (self.notifications.clone(), order.order.clone());
-        self.site.life.spawn(async move {
+        self.site.life.spawn(Span::current().scope(async move {
             // Nobody waits for it; what became of it is counted on the edge.
             let _ = notifications
                 .post("/notifications", None, &json!({"order": reference}))
                 .await;
-        });
+        }));
         Ok(response)
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     clock,
     database::Outbox,
     system::{Downstream, Site},
+    trace::{Span, TRACEPARENT},
 };
 
 /// What events are about.
@@ -30,7 +31,9 @@ pub(super) async fn start(site: &Site, notifications: Downstream) -> anyhow::Res
 
 /// That the customer of an order is to be told.
 pub(super) fn event(reference: &str) -> Event {
-    Event::new(TOPIC, json!({"order": reference}).to_string()).key(reference)
+    Event::new(TOPIC, json!({"order": reference}).to_string())
+        .key(reference)
+        .header(TRACEPARENT.as_str(), Span::current().traceparent())
 }
 
 fn deliver_from(store: impl OutboxStore, site: &Site, notifications: Downstream) -> anyhow::Result<()> {
@@ -63,8 +66,14 @@ fn deliver_from(store: impl OutboxStore, site: &Site, notifications: Downstream)
 /// Delivers under the event's own id, which the consumer tells repeated deliveries by.
 async fn deliver(notifications: &Downstream, message: &Message) -> Result<(), PublishError> {
     let body: serde_json::Value = serde_json::from_slice(&message.payload).map_err(PublishError::poison)?;
-    match notifications
-        .post("/notifications", Some(&message.id), &body)
+    // The delivery belongs to the trace of the order, however much later it is.
+    let mut headers = message.headers.iter();
+    let span = headers
+        .find(|(name, _)| name == TRACEPARENT.as_str())
+        .and_then(|(_, value)| Span::of(value))
+        .unwrap_or_else(Span::root);
+    match span
+        .scope(notifications.post("/notifications", Some(&message.id), &body))
         .await
     {
         Ok((status, ..)) if status.is_success() => Ok(()),

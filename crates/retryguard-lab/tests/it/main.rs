@@ -6,5 +6,7 @@ mod configurations;
 mod effects;
 mod faults;
 mod hostile;
+mod outside;
 mod storm;
 mod support;
+mod traces;

@@ -33,7 +33,7 @@ pub use trouble::Trouble;
 
 use crate::{
     Configuration, Settings, TimeScale,
-    load::{Driver, Plan, Shape},
+    load::{Driver, Plan, Shape, run_shown},
     settings::Capacity,
 };
 use subject::Subject;
@@ -182,7 +182,7 @@ async fn drive(
     )?;
     let sampled = sampler::sample(subject, &driver, length, (from, until));
     let switched = subject.switch(trouble.fault(), (from, until));
-    let (measured, samples, switched) = tokio::join!(driver.run(), sampled, switched);
+    let (measured, samples, switched) = tokio::join!(run_shown(&driver, &settings.title), sampled, switched);
     switched?;
     Ok(Driven {
         measured,

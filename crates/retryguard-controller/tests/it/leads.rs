@@ -3,8 +3,6 @@
 //! No assertion here can be spoilt by a slow machine: where somebody must still lead, the term is ten minutes; where
 //! a term must end, it is short and its end is waited for.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::time::Duration;
 
 use retryguard_controller::{

@@ -113,7 +113,7 @@ impl Dial {
             let mut chance = fastrand::Rng::with_seed(1);
             loop {
                 let rate = f64::from_bits(asked.load(Ordering::Relaxed));
-                tokio::time::sleep(gap(&mut chance, rate)).await;
+                retryguard_controller::clock::sleep(gap(&mut chance, rate)).await;
                 caller.call(&counted);
             }
         });

@@ -183,7 +183,11 @@ fn measured(node: &Node, duration: Duration, names: &Names, mistakes: &mut Mista
         Some((service?, reaches?))
     });
     if from >= until {
-        mistakes.add(block.at(), "nothing is measured", "let `from` come before `until`");
+        mistakes.add(
+            block.at(),
+            "nothing is measured",
+            "let `from` come before `until`",
+        );
     }
     block.close(mistakes);
     Some(Measure {

@@ -426,7 +426,7 @@ impl Engine<'_> {
 }
 
 /// What a target has to tell: who has been given a place, and what has changed.
-#[inline]
+#[inline(always)]
 fn hear(target: &mut Target, edge: usize, now: Instant, queue: &mut Queue<Event>, record: &mut Recorder) {
     while let Some(ticket) = target.next_granted() {
         queue.push(now, Event::Place(Handle::from_u64(ticket.0)));
@@ -439,7 +439,7 @@ fn hear(target: &mut Target, edge: usize, now: Instant, queue: &mut Queue<Event>
 }
 
 /// Sets the call's timer, unless one that is early enough is set already: one that comes too early looks again.
-#[inline]
+#[inline(always)]
 fn arm(flight: &mut Flight, handle: Handle, queue: &mut Queue<Event>) {
     if let Some(at) = flight.call.next_timer()
         && at < flight.timer
@@ -450,7 +450,7 @@ fn arm(flight: &mut Flight, handle: Handle, queue: &mut Queue<Event>) {
 }
 
 /// Whether whoever made the call is gone: an instance that was killed does not go on retrying.
-#[inline]
+#[inline(always)]
 fn is_orphan(flight: &Flight, jobs: &Slab<Job>) -> bool {
     match flight.parent {
         Parent::Job { job, .. } => jobs.get(job).is_none(),

@@ -6,7 +6,6 @@ use retryguard_core::Instant;
 
 use super::{Engine, Event, Parent, calls::Origin, descend, nanos};
 use crate::{
-    distribution::seconds,
     streams::{Purpose, Seed, Stream},
     world::{Arrivals, Profile, World},
 };
@@ -175,7 +174,7 @@ impl Engine<'_> {
         };
         let State { arrivals, bound, .. } = &mut self.callers[client];
         let next = next_arrival(rate, *random, self.now, bound, arrivals);
-        if next.as_nanos() < nanos(self.world.duration) && !self.record.ended_early {
+        if next < self.ends && !self.record.ended_early {
             self.queue.push(next, Event::Arrival(client as u32));
         }
     }
@@ -202,6 +201,11 @@ impl Engine<'_> {
 
 /// When the next call begins, under a rate that changes: drawn at the largest rate until the next stage and
 /// thinned to the true one.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from a double saturates"
+)]
 fn next_arrival(
     rate: &Profile,
     random: bool,
@@ -227,7 +231,7 @@ fn next_arrival(
         } else {
             1.0 / most
         };
-        let next = at.after(seconds(gap).max(Duration::from_nanos(1)));
+        let next = Instant::from_nanos(at.as_nanos().saturating_add(((gap * 1e9) as u64).max(1)));
         if next > ends {
             at = ends;
             continue;

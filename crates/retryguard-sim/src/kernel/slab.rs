@@ -75,10 +75,7 @@ impl<T> Slab<T> {
         reason = "memory ends before four billion places"
     )]
     fn grow(&mut self) -> u32 {
-        self.places.push(Place {
-            turn: 0,
-            thing: None,
-        });
+        self.places.push(Place { turn: 0, thing: None });
         (self.places.len() - 1) as u32
     }
 

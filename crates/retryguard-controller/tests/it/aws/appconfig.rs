@@ -185,3 +185,27 @@ async fn what_is_written_wrongly_is_said_by_its_name() {
     );
     assert_eq!(shop.versions().await, 1);
 }
+
+/// A new version of the user's is deployed while retries are off: it is what comes back, to the byte.
+#[tokio::test]
+async fn a_version_that_a_user_deploys_meanwhile_is_what_comes_back() {
+    let Some(world) = World::start(AwsKind::Ministack).await else {
+        return;
+    };
+    let shop = Shop::open(&world).await;
+    shop.deploy(DOCUMENT).await;
+    let actuator = world.actuator(ORDERS).await;
+    apply(&*actuator, "orders", Wish::Off).await;
+    let newer = DOCUMENT.replace("\"maxAttempts\": 5", "\"maxAttempts\": 8");
+    shop.deploy(&newer).await;
+    assert_ne!(
+        found(&*actuator).await,
+        [("orders".to_owned(), Held::Ours(Wish::Off))],
+        "the loop must say it again"
+    );
+    apply(&*actuator, "orders", Wish::Off).await;
+    assert_eq!(shop.attempts(&world).await, 1);
+    apply(&*actuator, "orders", Wish::Original).await;
+    assert_eq!(shop.polled(&world).await, newer);
+    assert_eq!(found(&*actuator).await, []);
+}

@@ -141,3 +141,24 @@ async fn a_secret_parameter_is_not_touched() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn what_a_user_sets_while_we_hold_it_stands() {
+    let Some(world) = World::start(AwsKind::Moto).await else {
+        return;
+    };
+    world.put_parameter("/shop/max-attempts", "10").await;
+    let actuator = world.actuator(ORDERS).await;
+    apply(&*actuator, "orders", Wish::Off).await;
+    world.put_parameter("/shop/max-attempts", "7").await;
+    let held = found(&*actuator).await;
+    assert!(
+        matches!(&held[..], [(_, Held::Theirs(what))] if what.contains('7')),
+        "{held:?}"
+    );
+    assert!(try_apply(&*actuator, "orders", RAMP[0]).await.is_err());
+    apply(&*actuator, "orders", Wish::Original).await;
+    assert_eq!(world.parameter("/shop/max-attempts").await.as_deref(), Some("7"));
+    assert_eq!(world.parameter(RECORD).await, None);
+    assert_eq!(found(&*actuator).await, []);
+}

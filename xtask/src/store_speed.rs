@@ -35,6 +35,8 @@ fn figures(example: &str) -> anyhow::Result<Vec<Figure>> {
             "run",
             "--quiet",
             "--release",
+            // As it is shipped: the first build of the workspace has SQLite less optimised.
+            "--config=profile.release.package.libsqlite3-sys.opt-level=3",
             "--package=retryguard-store",
             "--all-features",
         ])

@@ -128,9 +128,10 @@ async fn schemathesis_finds_no_error_of_a_server() {
         return;
     };
     let system = system(Configuration::G).await;
+    let folder = tempfile::tempdir().unwrap();
     let mut attacks = tokio::task::JoinSet::new();
     for name in Name::ALL {
-        let command = attack(&program, &system, name, &[]);
+        let command = attack(&program, &system, name, folder.path(), &[]);
         let guarded = operations(&system, name, "/admin").await;
         attacks.spawn(async move { (name, guarded, run(command).await) });
     }
@@ -150,6 +151,7 @@ async fn schemathesis_finds_nothing_in_the_admin_interface() {
         return;
     };
     let system = system(Configuration::G).await;
+    let folder = tempfile::tempdir().unwrap();
     let token = format!("Authorization: Bearer {}", system.token());
     let arguments = [
         "--include-path-regex",
@@ -159,7 +161,14 @@ async fn schemathesis_finds_nothing_in_the_admin_interface() {
         "--header",
         &token,
     ];
-    let output = run(attack(&program, &system, Name::Payments, &arguments)).await;
+    let output = run(attack(
+        &program,
+        &system,
+        Name::Payments,
+        folder.path(),
+        &arguments,
+    ))
+    .await;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{told}");
     assert!(!told.contains("returned only 401/403"), "{told}");
@@ -178,7 +187,8 @@ async fn operations(system: &System, name: Name, under: &str) -> usize {
         .count()
 }
 
-fn attack(program: &Path, system: &System, name: Name, more: &[&str]) -> Command {
+/// The folder is for what it remembers of its examples.
+fn attack(program: &Path, system: &System, name: Name, folder: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(program);
     command
         .arg("run")
@@ -198,6 +208,6 @@ fn attack(program: &Path, system: &System, name: Name, more: &[&str]) -> Command
             "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
         ])
         .args(more)
-        .current_dir(std::env::temp_dir());
+        .current_dir(folder);
     command
 }

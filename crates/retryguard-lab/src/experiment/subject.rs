@@ -73,9 +73,9 @@ impl Subject {
         }
     }
 
-    pub(super) async fn reading(&self, with_latency: bool) -> anyhow::Result<Reading> {
+    pub(super) async fn reading(&self, with_latency: bool) -> Reading {
         match self {
-            Self::Embedded(system) => Ok(system.counts().reading(with_latency)),
+            Self::Embedded(system) => system.counts().reading(with_latency),
             #[cfg(feature = "real")]
             Self::Real(fleet) => fleet.reading(with_latency).await,
         }

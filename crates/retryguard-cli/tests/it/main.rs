@@ -7,6 +7,9 @@ mod controller;
 mod demo;
 mod fleets;
 mod generated;
+mod lab;
+#[cfg(feature = "lab-real")]
+mod lab_real;
 mod lint;
 mod page;
 mod policy_model;

@@ -104,7 +104,9 @@ where
         let settings = &self.settings;
         let problem = match key::read(request.headers(), settings.key_limit, settings.bare) {
             Ok(Some(key)) => {
-                let end = self.left(&request).and_then(|left| clock::now().checked_add(left));
+                let end = self
+                    .left(&request)
+                    .and_then(|left| clock::now().checked_add(left));
                 let clone = self.inner.clone();
                 let ready = std::mem::replace(&mut self.inner, clone);
                 let work = Guarded {

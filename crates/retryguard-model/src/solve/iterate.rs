@@ -1,5 +1,7 @@
-//! Gauss–Seidel: the solver for components too large to eliminate, and the second opinion in tests.
+//! Gauss–Seidel: the solver for components too large to eliminate where the Krylov method proves nothing, and the second opinion in
+//! tests.
 
+use super::krylov::Krylov;
 use super::lane::Lane;
 use crate::chain::Chain;
 use crate::error::Error;
@@ -109,11 +111,14 @@ pub(super) fn solve<L: Lane>(
     chain: &Chain,
     states: &[u32],
     leaving: &[f64],
+    krylov: Option<&Krylov>,
     x: &mut [L],
 ) -> Result<(), Error> {
     for place in 0..L::WIDTH {
         let mut one: Vec<f64> = x.iter().map(|lane| lane.get(place)).collect();
-        solve_one(chain, states, leaving, &mut one)?;
+        if !krylov.is_some_and(|krylov| krylov.solve(chain, &mut one)) {
+            solve_one(chain, states, leaving, &mut one)?;
+        }
         for s in states {
             x[*s as usize].set(place, one[*s as usize]);
         }
@@ -205,7 +210,7 @@ mod tests {
             factor.solve(&mut direct);
             let states: Vec<u32> = (0..size).map(index).collect();
             let mut swept = vec![1.0; size];
-            solve(&chain, &states, &leaving, &mut swept).unwrap();
+            solve(&chain, &states, &leaving, None, &mut swept).unwrap();
             for (a, b) in direct.iter().zip(&swept) {
                 assert!((a / b - 1.0).abs() < 1e-8, "{seed}: {a} {b}");
             }

@@ -2,6 +2,7 @@
 
 use super::eliminate::{Factor, Made, Room};
 use super::iterate;
+use super::krylov::Krylov;
 use super::lane::Lane;
 use super::scc::components;
 use crate::chain::{Chain, Memory, index};
@@ -24,7 +25,8 @@ enum Part {
     Single(u32, f64),
     /// The transitions out of the component to values known by then stand apart.
     Direct(Vec<u32>, Factor, Vec<(u32, u32, f64)>),
-    Iterate(Vec<u32>, Vec<f64>),
+    /// Without the Krylov method where it does not fit into memory or has no factor.
+    Iterate(Vec<u32>, Vec<f64>, Option<Krylov>),
 }
 
 impl<'c> System<'c> {
@@ -90,7 +92,9 @@ impl<'c> System<'c> {
                         x[*s as usize] = *value;
                     }
                 }
-                Part::Iterate(states, leaving) => iterate::solve(self.chain, states, leaving, x)?,
+                Part::Iterate(states, leaving, krylov) => {
+                    iterate::solve(self.chain, states, leaving, krylov.as_ref(), x)?;
+                }
             }
         }
         Ok(())
@@ -128,7 +132,19 @@ fn part(
                 outside(chain, component, local),
             ))
         }
-        Made::TooDear => Ok(Part::Iterate(component.to_vec(), leaving)),
+        Made::TooDear => {
+            let transitions = component.iter().map(|s| chain.row(*s as usize).count()).sum();
+            let bytes = Krylov::bytes(component.len(), transitions);
+            let krylov = if bytes <= *spare {
+                Krylov::new(chain, component, &leaving, local)
+            } else {
+                None
+            };
+            if krylov.is_some() {
+                *spare -= bytes;
+            }
+            Ok(Part::Iterate(component.to_vec(), leaving, krylov))
+        }
         Made::TooLarge => Err(Memory::full(chain.memory)),
     }
 }

@@ -7,6 +7,7 @@
 mod eliminate;
 mod graph;
 mod iterate;
+mod krylov;
 mod lane;
 mod levels;
 mod linear;

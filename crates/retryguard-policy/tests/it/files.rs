@@ -28,7 +28,16 @@ fn every_file_in_the_folder_parses_and_is_named_here() {
     assert_eq!(
         laboratory,
         [
-            "a.yaml", "b.yaml", "c.yaml", "d.yaml", "e.yaml", "f.yaml", "g.yaml"
+            "a.yaml",
+            "b.yaml",
+            "c.yaml",
+            "d.yaml",
+            "e.yaml",
+            "f.yaml",
+            "g.yaml",
+            "sweep-immediate.yaml",
+            "sweep-none.yaml",
+            "sweep-retryguard.yaml",
         ]
     );
     names.extend(laboratory.iter().map(|name| format!("lab/{name}")));

@@ -11,8 +11,10 @@ pub(super) fn svg(found: &Found, more_time: f64, without: &str) -> String {
         )
     };
     let front = front(found.all.iter().map(place).collect());
-    // Settings that cost several times what is allowed are not worth the room.
-    let high = (4.0 * more_time).max(15.0);
+    // Settings that cost several times what is allowed are not worth the room, nor is room without settings.
+    let most = (4.0 * more_time).max(15.0);
+    let times = found.all.iter().map(|candidate| place(candidate).0);
+    let high = 1.05 * times.filter(|time| *time <= most).fold(more_time, f64::max);
     let (written, tuned) = (place(&found.written), place(&found.tuned));
     let low = front.first().map_or(0.0, |point| point.0).min(0.0);
     let inside = |point: &(f64, f64)| point.0 >= low && point.0 <= high;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{TestCaseError, TestRunner};
 
 use super::super::eliminate::{Factor, Made, Room};
 use super::super::iterate;
@@ -109,30 +111,43 @@ fn apart(a: &[f64], b: &[f64]) -> f64 {
         .fold(0.0, f64::max)
 }
 
+/// Where there is an answer, it is the right one. Whether there was one.
+fn agrees_or_is_refused(drawn: &Drawn) -> Result<bool, TestCaseError> {
+    let Some(found) = drawn.krylov() else {
+        return Ok(false);
+    };
+    let difference = apart(&found, &drawn.eliminated());
+    prop_assert!(difference < ACCEPTED, "{difference:e}");
+    Ok(true)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Rates within two orders of magnitude and a way out nearby: an answer always, and the right one. Without the way out a ring may be
-    /// driven back so hard that its end is as rare as in a stiff chain.
+    /// Rates within two orders of magnitude.
     #[test]
-    fn mild_chains_are_solved_and_agree(mut drawn in drawn(1.0)) {
-        for exit in drawn.exit.iter_mut().step_by(4) {
-            *exit += 0.5;
-        }
-        let found = drawn.krylov();
-        prop_assert!(found.is_some());
-        let difference = apart(&found.unwrap(), &drawn.eliminated());
-        prop_assert!(difference < ACCEPTED, "{difference:e}");
+    fn mild_chains_agree_or_are_refused(drawn in drawn(1.0)) {
+        agrees_or_is_refused(&drawn)?;
     }
 
-    /// Rates within sixteen orders of magnitude: an answer or none, and never a wrong one.
+    /// Rates within sixteen orders of magnitude.
     #[test]
     fn stiff_chains_agree_or_are_refused(drawn in drawn(8.0)) {
-        if let Some(found) = drawn.krylov() {
-            let difference = apart(&found, &drawn.eliminated());
-            prop_assert!(difference < ACCEPTED, "{difference:e}");
-        }
+        agrees_or_is_refused(&drawn)?;
     }
+}
+
+/// A refusal costs sweeps, so it must be rare where nothing is stiff. The same chains in every run: a ring may be driven back so hard that
+/// its end is as rare as in a stiff chain, and how many are is a matter of chance.
+#[test]
+fn mild_chains_are_seldom_refused() {
+    let mut runner = TestRunner::deterministic();
+    let mut answered = 0;
+    for _ in 0..400 {
+        let drawn = drawn(1.0).new_tree(&mut runner).unwrap().current();
+        answered += u32::from(agrees_or_is_refused(&drawn).unwrap());
+    }
+    assert!(answered >= 380, "{answered} of 400");
 }
 
 /// A square mesh that is left at one corner, against the stream.

@@ -60,6 +60,7 @@ impl Finish {
     }
 
     /// The answer alone.
+    #[cfg(feature = "real")]
     fn plain(self) -> Response<Body> {
         self.response.map(Body::from)
     }

@@ -1,13 +1,13 @@
 //! A policy at an HTTP address.
 
-use std::{sync::Weak, time::Duration};
+use std::{fmt, sync::Weak, time::Duration};
 
 use ::reqwest::{StatusCode, header};
 use retryguard_core::Backoff;
 
 use super::{
     file::LARGEST,
-    live::{Inner, RemoteError},
+    live::{Inner, LivePolicy, RemoteError},
 };
 use crate::{
     clock::{self, Random},
@@ -21,10 +21,68 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// longer hold.
 const LAPSE_AFTER: &str = "x-retryguard-lapse-after";
 
+/// A server of policies, such as `retryguard policy serve` or the controller's.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use retryguard::remote::PolicyServer;
+///
+/// let token = std::fs::read_to_string("/run/secrets/policy-token")?;
+/// let live = PolicyServer::new("http://127.0.0.1:9465/policies/shop")
+///     .token(token.trim_end())
+///     .follow()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is fetched before `follow`"]
+#[derive(Clone)]
+pub struct PolicyServer {
+    url: String,
+    token: Option<String>,
+}
+
+impl PolicyServer {
+    /// The server of the policy at this address.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            token: None,
+        }
+    }
+
+    /// Sends this bearer token with every request: the text of the server's `tokenFile`, without its line end. It is
+    /// never logged, and does not follow a redirect to another host or port. Whoever can read the traffic can read it,
+    /// so beyond this machine the address should be one of TLS.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Fetches the policy and polls it, with ETag and jitter. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// Where the token cannot be sent, or the first policy cannot be fetched or is wrong.
+    pub async fn follow(self) -> Result<LivePolicy, RemoteError> {
+        LivePolicy::poll(Poller::new(self.url, self.token.as_deref())?).await
+    }
+}
+
+impl fmt::Debug for PolicyServer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("PolicyServer")
+            .field("url", &self.url)
+            .field("token", &self.token.as_ref().map(|_| "…"))
+            .finish()
+    }
+}
+
 /// Polls an address.
 pub(super) struct Poller {
     client: ::reqwest::Client,
     url: String,
+    authorization: Option<header::HeaderValue>,
     etag: Option<header::HeaderValue>,
     /// The policy without a controller's decisions, where the one in force has any.
     original: Option<Original>,
@@ -37,7 +95,8 @@ struct Original {
 }
 
 impl Poller {
-    pub(super) fn new(url: String) -> Result<Self, RemoteError> {
+    fn new(url: String, token: Option<&str>) -> Result<Self, RemoteError> {
+        let authorization = token.map(bearer).transpose()?;
         let client = ::reqwest::Client::builder()
             .retry(::reqwest::retry::never())
             .timeout(TIMEOUT)
@@ -46,6 +105,7 @@ impl Poller {
         Ok(Self {
             client,
             url,
+            authorization,
             etag: None,
             original: None,
             heard: clock::now(),
@@ -56,9 +116,17 @@ impl Poller {
         &self.url
     }
 
+    fn get(&self) -> ::reqwest::RequestBuilder {
+        let request = self.client.get(&self.url);
+        match &self.authorization {
+            Some(value) => request.header(header::AUTHORIZATION, value),
+            None => request,
+        }
+    }
+
     /// The text of a new policy; `None` where it has not changed.
     pub(super) async fn fetch(&mut self) -> Result<Option<String>, RemoteError> {
-        let mut request = self.client.get(&self.url);
+        let mut request = self.get();
         if let Some(etag) = &self.etag {
             request = request.header(header::IF_NONE_MATCH, etag);
         }
@@ -69,7 +137,7 @@ impl Poller {
                 return Ok(None);
             }
             StatusCode::OK => {}
-            status => return Err(RemoteError::Status(status.as_u16())),
+            status => return Err(refusal(status)),
         }
         let etag = response.headers().get(header::ETAG).cloned();
         let lapse = response
@@ -92,12 +160,12 @@ impl Poller {
 
     /// The policy as its user wrote it. Where it cannot be had, the other is not taken either: nothing would end it.
     async fn fetch_original(&self) -> Result<String, RemoteError> {
-        let mut request = self.client.get(&self.url).build().map_err(RemoteError::Fetch)?;
+        let mut request = self.get().build().map_err(RemoteError::Fetch)?;
         request.url_mut().query_pairs_mut().append_pair("original", "");
         let response = self.client.execute(request).await.map_err(RemoteError::Fetch)?;
         match response.status() {
             StatusCode::OK => body(response).await,
-            status => Err(RemoteError::Status(status.as_u16())),
+            status => Err(refusal(status)),
         }
     }
 
@@ -156,6 +224,24 @@ impl Poller {
             drop(live_now);
             polls.next().await;
         }
+    }
+}
+
+fn bearer(token: &str) -> Result<header::HeaderValue, RemoteError> {
+    if token.is_empty() {
+        return Err(RemoteError::Token);
+    }
+    let mut value =
+        header::HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| RemoteError::Token)?;
+    // Whoever prints the request sees that there is one.
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn refusal(status: StatusCode) -> RemoteError {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RemoteError::Unauthorized(status.as_u16()),
+        status => RemoteError::Status(status.as_u16()),
     }
 }
 

@@ -34,6 +34,18 @@ pub enum RemoteError {
     #[cfg(feature = "reqwest")]
     #[error("cannot fetch the policy: {0}; check the address and that its server runs")]
     Fetch(#[source] ::reqwest::Error),
+    /// The server wants a token, or another one than it was given.
+    #[cfg(feature = "reqwest")]
+    #[error(
+        "the policy's server answered with status {0}: it wants a token, or another one; give it with `PolicyServer::token`"
+    )]
+    Unauthorized(u16),
+    /// The token cannot be sent. It is not repeated here.
+    #[cfg(feature = "reqwest")]
+    #[error(
+        "the policy's token is empty or has characters that a header cannot carry, such as a line end; trim what was read"
+    )]
+    Token,
     /// The server answered with something that is no policy.
     #[error("the policy's server answered with status {0}; it should be 200 or 304")]
     Status(u16),
@@ -80,13 +92,18 @@ impl LivePolicy {
         Ok(live)
     }
 
-    /// Fetches an address and polls it, with ETag and jitter. Must be called inside a tokio runtime.
+    /// Fetches an address and polls it, with ETag and jitter. Must be called inside a tokio runtime. For a server
+    /// that wants a token, see [`PolicyServer`](super::PolicyServer).
     ///
     /// # Errors
     /// Where the first policy cannot be fetched or is wrong.
     #[cfg(feature = "reqwest")]
     pub async fn http(url: impl Into<String>) -> Result<Self, RemoteError> {
-        let mut poller = super::http::Poller::new(url.into())?;
+        super::PolicyServer::new(url).follow().await
+    }
+
+    #[cfg(feature = "reqwest")]
+    pub(super) async fn poll(mut poller: super::http::Poller) -> Result<Self, RemoteError> {
         let text = poller.fetch().await?.ok_or(RemoteError::Status(304))?;
         let live = Self::start(poller.url().to_owned(), &text)?;
         tokio::spawn(poller.follow(Arc::downgrade(&live.inner)));

@@ -10,4 +10,6 @@ mod file;
 mod http;
 mod live;
 
+#[cfg(feature = "reqwest")]
+pub use http::PolicyServer;
 pub use live::{LivePolicy, RemoteError};

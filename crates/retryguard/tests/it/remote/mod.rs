@@ -2,6 +2,7 @@
 
 mod file;
 mod http;
+mod token;
 
 use retryguard::remote::LivePolicy;
 

@@ -1,6 +1,6 @@
 //! Calls from outside.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use retryguard_core::Instant;
 
@@ -20,16 +20,17 @@ pub(super) struct State {
     /// Users that have ever been there, and which of them are there now.
     users: Vec<User>,
     present: usize,
+    /// Of each user, whether a call or a thought is under way.
+    busy: Vec<bool>,
+    /// Of users who will send a request again, as an impatient person does: that request.
+    replays: HashMap<u32, u64>,
 }
 
+/// What every call of a user needs, and nothing else: a million users are met in any order, each by a miss of the cache.
 #[derive(Debug)]
 struct User {
     chance: Stream,
     calls: u64,
-    /// Whether a call or a thought of the user is under way.
-    busy: bool,
-    /// The request that is sent again, as an impatient person does.
-    replay: Option<u64>,
 }
 
 pub(super) fn states(world: &World, seed: Seed) -> Vec<State> {
@@ -40,6 +41,8 @@ pub(super) fn states(world: &World, seed: Seed) -> Vec<State> {
             begun: 0,
             users: Vec::new(),
             present: 0,
+            busy: Vec::new(),
+            replays: HashMap::new(),
         })
         .collect()
 }
@@ -83,14 +86,18 @@ impl Engine<'_> {
             state.users.push(User {
                 chance: self.seed.stream(entity, Purpose::Think),
                 calls: 0,
-                busy: false,
-                replay: None,
             });
         }
+        state.busy.resize(state.users.len(), false);
         state.present = wanted;
-        for (index, user) in state.users.iter_mut().enumerate().take(wanted) {
-            if !user.busy {
-                user.busy = true;
+        for (index, (user, busy)) in state
+            .users
+            .iter_mut()
+            .zip(&mut state.busy)
+            .enumerate()
+            .take(wanted)
+        {
+            if !std::mem::replace(busy, true) {
                 // People do not all press the button at the moment at which they come.
                 let thought = think.draw(&mut user.chance).mul_f64(user.chance.uniform());
                 self.queue.push(
@@ -118,21 +125,25 @@ impl Engine<'_> {
         let over = self.now.as_nanos() >= nanos(self.world.duration) || self.record.ended_early;
         let state = &mut self.callers[client as usize];
         let present = (user as usize) < state.present;
-        let entry = &mut state.users[user as usize];
         if over || !present {
-            entry.busy = false;
+            state.busy[user as usize] = false;
             return;
         }
+        let entry = &mut state.users[user as usize];
         let number = entry.calls;
         entry.calls += 1;
-        let replay = entry.replay.take();
+        let replay = if state.replays.is_empty() {
+            None
+        } else {
+            state.replays.remove(&user)
+        };
         let fresh = descend(descend(u64::from(client), u64::from(user)), number);
         if replay.is_none()
             && entry
                 .chance
                 .with_probability(self.world.clients[client as usize].replays)
         {
-            entry.replay = Some(fresh);
+            state.replays.insert(user, fresh);
         }
         self.begin_call(client, user, user, replay.unwrap_or(fresh), fresh);
     }

@@ -1,50 +1,40 @@
 //! The queue of future events.
 //!
-//! A radix heap of base 64. Time only moves forward, so an event is filed by the highest group of six bits
-//! in which its time differs from the present: level 0 holds what happens in this very group of nanoseconds,
-//! level 1 what happens 64 times further away, and so on. When the lowest slot is reached it is dealt out
-//! over the levels below. An event is moved at most once a level, whatever the number of events that wait,
-//! and always in long runs through memory; a binary heap compares and jumps about in proportion to the
-//! logarithm of that number, and misses the cache at nearly every step once a million events wait.
+//! In two parts. The next few events stand sorted in a row, the earliest last: to take one is to shorten the row, and
+//! a world in which few things wait never leaves it. Whatever happens later is filed by its time, in [`far`], until
+//! the row is empty.
 //!
-//! **Ties.** Events of the same nanosecond come in the order in which they were scheduled. Two events of
-//! the same time always stand in the same slot, a slot is first in, first out, and dealing keeps the order.
+//! **Ties.** Events of the same nanosecond come in the order in which they were scheduled. An event goes into the row
+//! behind those of its time, and the two parts never share a time: what lies before `bound` stands in the row, all
+//! else does not.
+
+mod far;
 
 use retryguard_core::Instant;
 
-/// Bits of the time that one level sorts by.
-const BITS: u32 = 6;
-const SLOTS: usize = 1 << BITS;
-const LEVELS: usize = 64_usize.div_ceil(BITS as usize);
+use far::Far;
 
-/// A slot keeps its memory for the next use up to this many events, so that a queue that was once large does
-/// not stay so.
-const KEPT: usize = 1024;
+/// The most events that stand in the row. A row is short, because an event passes by those that come before it.
+const NEAR: usize = 16;
 
 /// Future events, the earliest first.
 #[derive(Debug)]
 pub struct Queue<E> {
-    slots: Vec<Vec<(u64, E)>>,
-    /// For each level, which of its slots hold anything; and which levels have such a slot.
-    occupied: [u64; LEVELS],
-    levels: u32,
+    /// The next events, the earliest last; all of them lie before `bound`.
+    near: Vec<(u64, E)>,
+    /// Where the other part begins.
+    bound: u64,
+    far: Far<E>,
     now: u64,
-    /// The events of the present nanosecond, those before `next` already taken.
-    present: Vec<E>,
-    next: usize,
-    length: usize,
 }
 
 impl<E: Copy> Default for Queue<E> {
     fn default() -> Self {
         Self {
-            slots: (0..SLOTS * LEVELS).map(|_| Vec::new()).collect(),
-            occupied: [0; LEVELS],
-            levels: 0,
+            near: Vec::with_capacity(NEAR),
+            bound: u64::MAX,
+            far: Far::new(),
             now: 0,
-            present: Vec::new(),
-            next: 0,
-            length: 0,
         }
     }
 }
@@ -59,103 +49,90 @@ impl<E: Copy> Queue<E> {
     /// How many events wait.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.length
+        self.near.len() + self.far.len()
     }
 
     /// Whether no event waits.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.length == 0
+        self.len() == 0
     }
 
     /// The time of the event that was taken last.
+    #[inline]
     #[must_use]
     pub const fn now(&self) -> Instant {
         Instant::from_nanos(self.now)
     }
 
-    /// Whether nothing more is due at the time of the event that was taken last.
+    /// Whether it is certain that nothing more is due at the time of the event that was taken last.
     #[inline]
     #[must_use]
-    pub const fn has_nothing_due(&self) -> bool {
-        self.next >= self.present.len()
+    pub fn has_nothing_due(&self) -> bool {
+        self.bound > self.now && self.near.last().is_none_or(|&(at, _)| at > self.now)
     }
 
     /// Schedules an event. One that lies in the past happens now, after everything that is already due.
     #[inline]
     pub fn push(&mut self, at: Instant, event: E) {
-        self.length += 1;
-        self.file(at.as_nanos().max(self.now), event);
+        let at = at.as_nanos().max(self.now);
+        if at >= self.bound {
+            return self.far.file(at, event);
+        }
+        if self.near.len() >= NEAR {
+            self.spill();
+            if at >= self.bound {
+                return self.far.file(at, event);
+            }
+        }
+        stand_in(&mut self.near, at, event);
     }
 
     /// The next event and its time.
     #[inline]
     pub fn pop(&mut self) -> Option<(Instant, E)> {
-        if let Some(&event) = self.present.get(self.next) {
-            self.next += 1;
-            self.length -= 1;
-            return Some((Instant::from_nanos(self.now), event));
+        if self.near.is_empty() {
+            self.refill();
         }
-        if self.length == 0 {
-            return None;
-        }
-        self.length -= 1;
-        let event = self.advance();
-        Some((Instant::from_nanos(self.now), event))
+        let (at, event) = self.near.pop()?;
+        self.now = at;
+        Some((Instant::from_nanos(at), event))
     }
 
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "a slot's number has six bits")]
-    fn file(&mut self, at: u64, event: E) {
-        let different = at ^ self.now;
-        if different == 0 {
-            self.present.push(event);
-            return;
+    /// Files the later half of the row, and whatever has the same time as that.
+    #[cold]
+    fn spill(&mut self) {
+        self.bound = self.near[self.near.len() / 2].0;
+        let later = self.near.partition_point(|&(at, _)| at >= self.bound);
+        for (at, event) in self.near.drain(..later).rev() {
+            self.far.file(at, event);
         }
-        let level = (different.ilog2() / BITS) as usize;
-        let slot = (at >> (level as u32 * BITS)) as usize & (SLOTS - 1);
-        self.slots[level * SLOTS + slot].push((at, event));
-        self.occupied[level] |= 1 << slot;
-        self.levels |= 1 << level;
     }
 
-    /// Moves on to the earliest time and takes its first event; deals out the others of its slot.
-    #[inline]
-    fn advance(&mut self) -> E {
-        self.present.clear();
-        let level = self.levels.trailing_zeros() as usize;
-        let occupied = &mut self.occupied[level];
-        let slot = occupied.trailing_zeros() as usize;
-        *occupied &= *occupied - 1;
-        if *occupied == 0 {
-            self.levels &= self.levels - 1;
+    /// Gets the next events into the row, which is empty.
+    fn refill(&mut self) {
+        let near = &mut self.near;
+        if let Some(bound) = self.far.take(NEAR, |at, event| stand_in(near, at, event)) {
+            let few = self.far.len() == 0 && near.len() <= NEAR / 2;
+            self.bound = if few { u64::MAX } else { bound };
         }
-        let place = level * SLOTS + slot;
-        // Where few events wait, most of them stand alone.
-        if let [(at, event)] = self.slots[place][..] {
-            self.slots[place].clear();
-            self.now = at;
-            self.next = 0;
-            return event;
-        }
-        self.deal(place);
-        self.next = 1;
-        self.present[0]
     }
+}
 
-    fn deal(&mut self, place: usize) {
-        let mut events = std::mem::take(&mut self.slots[place]);
-        self.now = events
-            .iter()
-            .map(|&(at, _)| at)
-            .min()
-            .expect("an occupied slot holds an event");
-        for (at, event) in events.drain(..) {
-            self.file(at, event);
+/// Puts an event into a row, before all that are due earlier or were there before it with the same time.
+#[inline]
+fn stand_in<E: Copy>(row: &mut Vec<(u64, E)>, at: u64, event: E) {
+    row.push((at, event));
+    let mut open = row.as_mut_slice();
+    while let Some((place, before)) = std::mem::take(&mut open).split_last_mut() {
+        match before.last() {
+            Some(&next) if next.0 <= at => *place = next,
+            _ => {
+                *place = (at, event);
+                break;
+            }
         }
-        if events.capacity() <= KEPT {
-            self.slots[place] = events;
-        }
+        open = before;
     }
 }
 
@@ -225,6 +202,22 @@ mod tests {
         queue.push(Instant::from_secs(1), 'c');
         assert_eq!(queue.pop(), Some((Instant::from_secs(2), 'b')));
         assert_eq!(queue.pop(), Some((Instant::from_secs(2), 'c')));
+        assert_eq!(queue.pop(), None);
+    }
+
+    /// More events for one nanosecond than the row holds, and as many again that are scheduled while they happen.
+    #[test]
+    fn a_crowd_at_one_time_comes_in_its_order() {
+        let crowd = 10 * NEAR;
+        let (mut queue, at) = (Queue::new(), Instant::from_secs(1));
+        (0..crowd).for_each(|event| queue.push(at, event));
+        for event in 0..2 * crowd {
+            assert_eq!(queue.pop(), Some((at, event)));
+            if event < crowd {
+                queue.push(Instant::ZERO, crowd + event);
+            }
+            assert!(event + 1 == 2 * crowd || !queue.has_nothing_due());
+        }
         assert_eq!(queue.pop(), None);
     }
 

@@ -8,6 +8,7 @@ use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
 use crate::actuator::ActuatorError;
+use crate::causes::chain;
 use crate::config::aws::Reach;
 use crate::source::SourceError;
 use crate::start::StartError;
@@ -190,18 +191,4 @@ impl Status for aws_sdk_lambda::config::http::HttpResponse {
 
 fn excerpt(text: &str) -> String {
     text.chars().take(LONGEST_REASON).collect()
-}
-
-/// An error and what is behind it: the outer one alone says "dispatch failure".
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut inner = error.source();
-    while let Some(error) = inner {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        inner = error.source();
-    }
-    text
 }

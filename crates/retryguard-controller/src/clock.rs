@@ -1,6 +1,6 @@
 //! The one module that reads the clock, sleeps and draws: the adapter between tokio and the machines.
 
-use std::time::Duration;
+use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use retryguard_core::{Chance, Instant};
 
@@ -40,6 +40,28 @@ impl Clock {
     }
 }
 
+impl Clock {
+    /// What comes of `work`, or nothing where it is not done at `end`.
+    ///
+    /// Unlike tokio's `timeout`, time is looked at before every step. Whoever was stopped for a while (a process that was
+    /// suspended, a machine that had no time for it) may find both its answer and its end when it goes on, and `timeout`
+    /// would let it take the next step, which may be a write.
+    pub(crate) async fn until<T>(&self, end: Instant, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        let mut over = pin!(sleep(self.now().until(end)));
+        poll_fn(|context| {
+            if self.now() >= end {
+                return Poll::Ready(None);
+            }
+            match work.as_mut().poll(context) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending => over.as_mut().poll(context).map(|()| None),
+            }
+        })
+        .await
+    }
+}
+
 /// Sleeps.
 #[expect(clippy::disallowed_methods, reason = "this is the adapter that sleeps")]
 pub async fn sleep(span: Duration) {
@@ -72,5 +94,23 @@ impl Chance for Random {
     #[expect(clippy::disallowed_methods, reason = "this is the adapter that draws")]
     fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { fastrand::u64(..bound) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_is_done_in_time_is_done() {
+        let clock = Clock::start();
+        let end = clock.now().after(Duration::from_secs(5));
+        let work = async {
+            sleep(Duration::from_secs(4)).await;
+            7
+        };
+        assert_eq!(clock.until(end, work).await, Some(7));
+        assert_eq!(clock.until(end, sleep(Duration::from_secs(4))).await, None);
+        assert_eq!(clock.until(end, async { 7 }).await, None, "its time is over");
     }
 }

@@ -10,6 +10,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use crate::actuator::ActuatorError;
+use crate::causes::chain;
 use crate::start::StartError;
 
 pub(crate) use patience::patiently;
@@ -149,17 +150,3 @@ impl Trouble {
 
 /// How the API server is called in errors: its address may say more than a log should.
 const ADDRESS: &str = "the Kubernetes API server";
-
-/// An error and what is behind it: the outer one alone says "service error".
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut inner = error.source();
-    while let Some(error) = inner {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        inner = error.source();
-    }
-    text
-}

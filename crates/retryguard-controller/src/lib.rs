@@ -10,6 +10,7 @@ pub mod ask;
 pub mod aws;
 pub mod board;
 mod cap;
+mod causes;
 pub mod clock;
 pub mod config;
 #[cfg(feature = "kubernetes")]

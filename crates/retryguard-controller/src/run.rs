@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 use retryguard_core::Instant;
 use serde_json::{Value, json};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{Notify, mpsc, oneshot, watch},
     task::JoinSet,
     time::timeout,
 };
@@ -83,6 +83,7 @@ enum Event {
     Found(usize, Result<Vec<Found>, String>),
     Done(Order, Result<Vec<Loss>, ActuatorError>),
     Standing(Result<Standing, String>, Instant),
+    Stirred(usize),
 }
 
 /// Runs until `stop`, then restores what it changed.
@@ -104,6 +105,10 @@ pub async fn run(parts: Parts, mut asks: mpsc::Receiver<Ask>, stop: impl Future<
     let (acting, acts) = watch::channel(false);
     for source in sources {
         tasks.spawn(follow(source, limits.timeout, acts.clone(), events.clone()));
+    }
+    for (hand, actuator) in actuators.iter().enumerate() {
+        let actuator = Arc::clone(actuator);
+        tasks.spawn(heed(hand, actuator, acts.clone(), events.clone()));
     }
     let (resign, resigned) = oneshot::channel();
     let judge = tokio::spawn(ask_judge(lead, limits.timeout, clock, events.clone(), resigned));
@@ -204,6 +209,7 @@ impl Driver {
                 }
                 self.board.standing(result, asked, now);
             }
+            Event::Stirred(hand) => self.board.stirred(hand, now),
         }
     }
 
@@ -291,21 +297,24 @@ impl Driver {
         }
         if self.work.len() < AT_ONCE {
             let orders = self.board.orders(now, AT_ONCE - self.work.len());
-            self.start(orders);
+            self.start(orders, now);
         }
     }
 
-    fn start(&mut self, orders: Vec<Order>) {
+    /// What is not done within the limit is given up. It counts from when the board said that we lead for longer than that,
+    /// so a change ends within the term in which it was decided.
+    fn start(&mut self, orders: Vec<Order>, decided: Instant) {
         for order in orders {
             let actuator = Arc::clone(&self.actuators[order.hand]);
-            let (limit, dry_run) = (self.limits.timeout, self.dry_run);
+            let (limit, dry_run, clock) = (self.limits.timeout, self.dry_run, self.clock);
             self.work.spawn(async move {
                 if dry_run {
                     return Event::Done(order, Ok(Vec::new()));
                 }
-                let result = match timeout(limit, actuator.apply(&order.change)).await {
-                    Ok(result) => result,
-                    Err(_) => Err(ActuatorError::Unreachable {
+                let change = actuator.apply(&order.change);
+                let result = match clock.until(decided.after(limit), change).await {
+                    Some(result) => result,
+                    None => Err(ActuatorError::Unreachable {
                         address: actuator.name().to_owned(),
                         reason: format!("no answer within {} s", limit.as_secs()),
                     }),
@@ -333,7 +342,7 @@ impl Driver {
                 }
                 let room = AT_ONCE.saturating_sub(self.work.len());
                 let orders = self.board.farewell(now, room);
-                self.start(orders);
+                self.start(orders, now);
             }
             if now.since(started) >= STOP_WITHIN {
                 tracing::error!(target: "retryguard::controller", "not everything could be restored in time");
@@ -369,6 +378,33 @@ async fn follow(
         };
         if events.send(Event::Round(source.name(), result)).await.is_err() {
             return;
+        }
+    }
+}
+
+/// Hears when one data plane changes, for as long as we lead. However often that is, one event waits at most.
+async fn heed(
+    hand: usize,
+    actuator: Arc<dyn Actuator>,
+    mut acts: watch::Receiver<bool>,
+    events: mpsc::Sender<Event>,
+) {
+    let stirred = Notify::new();
+    let changed = || stirred.notify_one();
+    let tell = async {
+        loop {
+            stirred.notified().await;
+            if events.send(Event::Stirred(hand)).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::pin!(tell);
+    while acts.wait_for(|acts| *acts).await.is_ok() {
+        tokio::select! {
+            () = actuator.notice(&changed) => return,
+            () = &mut tell => return,
+            _ = acts.wait_for(|acts| !*acts) => {}
         }
     }
 }

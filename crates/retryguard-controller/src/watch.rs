@@ -146,6 +146,9 @@ impl Watch {
                 // Algorithm 1 begins with retries off. Nothing is switched off here before anything is known.
                 _ => State::On,
             };
+            if state == State::On {
+                "nothing speaks against retries so far".clone_into(&mut self.why);
+            }
             let guard = Box::new(Guard::resume(*settings, state, now));
             self.evidence = Evidence::Guard {
                 guard,

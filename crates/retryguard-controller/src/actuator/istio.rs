@@ -14,6 +14,7 @@ mod block;
 mod created;
 mod find;
 mod host;
+mod notice;
 mod object;
 mod plan;
 mod record;
@@ -22,7 +23,9 @@ mod settle;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kube::Client;
@@ -43,6 +46,10 @@ pub struct Istio {
     reporter: Reporter,
     /// What we hold of each object, by its uid: for one that loses the annotation while we run.
     memory: Mutex<BTreeMap<String, Record>>,
+    /// The version that our last write of each object made, by its uid.
+    written: Mutex<BTreeMap<String, String>>,
+    /// Whether anything in the cluster is ours.
+    holds: AtomicBool,
 }
 
 impl Istio {
@@ -62,6 +69,8 @@ impl Istio {
             settings,
             hosts,
             memory: Mutex::default(),
+            written: Mutex::default(),
+            holds: AtomicBool::new(false),
         }
     }
 
@@ -73,7 +82,10 @@ impl Istio {
     fn remember(&self, object: &VirtualService, record: Option<Record>) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         match record {
-            Some(record) => memory.insert(object.uid().to_owned(), record),
+            Some(record) => {
+                self.holds.store(true, Ordering::Relaxed);
+                memory.insert(object.uid().to_owned(), record)
+            }
             None => memory.remove(object.uid()),
         };
     }
@@ -81,7 +93,10 @@ impl Istio {
     /// Forgets objects that are gone.
     fn forget_all_but(&self, objects: &[VirtualService]) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.retain(|uid, _| objects.iter().any(|object| object.uid() == uid));
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let uids: BTreeSet<&str> = objects.iter().map(VirtualService::uid).collect();
+        memory.retain(|uid, _| uids.contains(uid.as_str()));
+        written.retain(|uid, _| uids.contains(uid.as_str()));
     }
 
     /// Changes every VirtualService that concerns the target. One that cannot be changed does not keep the
@@ -124,7 +139,11 @@ impl Actuator for Istio {
     }
 
     fn find(&self) -> Answer<'_, Vec<Found>> {
-        Box::pin(async move { Ok(self.found(&self.objects.list().await?)) })
+        Box::pin(async move {
+            let found = self.found(&self.objects.list().await?);
+            self.holds.store(!found.is_empty(), Ordering::Relaxed);
+            Ok(found)
+        })
     }
 
     fn apply<'a>(&'a self, change: &'a Change) -> Answer<'a, Vec<Loss>> {
@@ -152,6 +171,13 @@ impl Actuator for Istio {
             ),
         };
         format!("set the retries of every route to {host} in the VirtualServices {scope} {what}")
+    }
+
+    fn notice<'a>(
+        &'a self,
+        changed: &'a (dyn Fn() + Send + Sync),
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(self.watch(changed))
     }
 
     fn stand_down(&self) {

@@ -6,6 +6,8 @@ pub mod aws;
 pub mod envoy;
 #[cfg(feature = "kubernetes")]
 pub mod istio;
+#[cfg(any(feature = "aws", feature = "kubernetes"))]
+mod kept;
 pub mod policy_server;
 
 use std::future::Future;
@@ -97,6 +99,17 @@ pub trait Actuator: Send + Sync {
     /// What the status shows of this data plane beyond its targets; null for nothing.
     fn details(&self) -> serde_json::Value {
         serde_json::Value::Null
+    }
+
+    /// Calls `changed` whenever the data plane may hold something else than it did, for as long as it is polled: what it
+    /// holds is then asked for at once and not only at the next look. One that cannot tell never calls, and one that has
+    /// lost sight of its data plane goes on trying; looks go on all the while.
+    fn notice<'a>(
+        &'a self,
+        changed: &'a (dyn Fn() + Send + Sync),
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let _ = changed;
+        Box::pin(std::future::pending())
     }
 
     /// We do not lead any more. One that listens for its data plane stops answering it, so that the data plane

@@ -86,6 +86,10 @@ struct Hand {
     /// A question is under way.
     asked: bool,
     next_question: Instant,
+    /// When it last said what it holds.
+    answered: Option<Instant>,
+    /// It has changed since the question that is under way was put.
+    stirred: bool,
     failures: u32,
     error: Option<String>,
     /// Targets of a former configuration that are still changed.
@@ -282,10 +286,25 @@ impl Board {
         for (place, hand) in self.hands.iter_mut().enumerate() {
             if !hand.asked && hand.next_question <= now {
                 hand.asked = true;
+                hand.stirred = false;
                 due.push(place);
             }
         }
         due
+    }
+
+    /// An actuator's data plane may hold something else than it did: it is asked at once, though not again and again while
+    /// somebody changes it all the time, and not before the pause after a failure is over.
+    pub fn stirred(&mut self, hand: usize, now: Instant) {
+        let hand = &mut self.hands[hand];
+        // What is under way may be answered from before the change.
+        hand.stirred = true;
+        if hand.failures == 0 {
+            let soonest = hand
+                .answered
+                .map_or(now, |answered| answered.after(orders::NOT_SOONER));
+            hand.next_question = hand.next_question.min(soonest.max(now));
+        }
     }
 
     /// What an actuator's data plane holds, or why it does not say.
@@ -303,7 +322,13 @@ impl Board {
         };
         self.hands[hand].failures = 0;
         self.hands[hand].error = None;
-        self.hands[hand].next_question = now.after(self.limits.resync);
+        self.hands[hand].answered = Some(now);
+        let next = if self.hands[hand].stirred {
+            orders::NOT_SOONER
+        } else {
+            self.limits.resync
+        };
+        self.hands[hand].next_question = now.after(next.min(self.limits.resync));
         if self.lead.term.is_none() {
             return;
         }
@@ -384,6 +409,8 @@ impl Hand {
             name,
             asked: false,
             next_question: now,
+            answered: None,
+            stirred: false,
             failures: 0,
             error: None,
             strays: BTreeMap::new(),

@@ -33,6 +33,10 @@ pub(super) fn pause(failures: u32) -> Duration {
     Duration::from_secs(1_u64 << failures.saturating_sub(1).min(6)).min(Duration::from_secs(60))
 }
 
+/// The shortest time between two questions to a data plane that says that it changes. Each question may be a list of
+/// thousands of objects.
+pub(super) const NOT_SOONER: Duration = Duration::from_secs(2);
+
 impl Board {
     /// What is to be done now, within the caps and no more than `room`; each counts as under way from here on.
     pub fn orders(&mut self, now: Instant, room: usize) -> Vec<Order> {

@@ -20,7 +20,7 @@ use rustls::{
 };
 
 use super::SourceError;
-use crate::{secret::Secret, start::StartError};
+use crate::{causes::chain, secret::Secret, start::StartError};
 
 /// The largest answer that is read. A busy Envoy's page has a few MiB.
 pub(crate) const LARGEST_ANSWER: usize = 32 * 1024 * 1024;
@@ -90,7 +90,7 @@ impl Fetch {
             .map_err(|_| nonsense("an address or a token that HTTP cannot carry".to_owned()))?;
         let unreachable = |error: &dyn std::error::Error| SourceError::Unreachable {
             address: address.clone(),
-            reason: chain(error),
+            reason: excerpt(&chain(error)),
         };
         let answer = self
             .client
@@ -146,16 +146,6 @@ pub(crate) fn excerpt(text: &str) -> String {
         .take(LONGEST_REASON)
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect()
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    excerpt(&text)
 }
 
 /// One implementation of TLS for the whole program, whichever feature brought another one in.

@@ -4,7 +4,11 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,7 +24,7 @@ use retryguard_controller::{
 };
 use retryguard_core::guard::{Sample, Settings};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::JoinHandle,
 };
 
@@ -79,11 +83,16 @@ pub(crate) fn down() -> SourceError {
 #[derive(Default)]
 pub(crate) struct DataPlane {
     state: Mutex<State>,
+    stirred: Notify,
+    /// Where there is one, each change waits for it between what it would read and what it writes.
+    answer: Mutex<Option<Arc<Notify>>>,
+    begun: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     held: BTreeMap<TargetName, Held>,
+    questions: usize,
     changes: Vec<(u64, Change)>,
     failing: Option<fn() -> ActuatorError>,
     /// Made although the answer is an error.
@@ -112,6 +121,47 @@ impl DataPlane {
             Some(held) => state.held.insert(name, held),
             None => state.held.remove(&name),
         };
+    }
+
+    /// From now on a change reads first, and goes on when it is answered.
+    pub(crate) fn slow(&self) -> Arc<Notify> {
+        let answer = Arc::new(Notify::new());
+        *self.answer.lock().unwrap() = Some(Arc::clone(&answer));
+        answer
+    }
+
+    /// How many changes have begun.
+    pub(crate) fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    fn make(&self, change: &Change) -> Result<Vec<Loss>, ActuatorError> {
+        let mut state = self.state.lock().unwrap();
+        if let Some(error) = state.failing {
+            return Err(error());
+        }
+        let second = state.began.unwrap().now().as_nanos() / 1_000_000_000;
+        state.changes.push((second, change.clone()));
+        if change.wish == Wish::Original {
+            state.held.remove(&change.target);
+        } else {
+            state.held.insert(change.target.clone(), Held::Ours(change.wish));
+        }
+        if state.deaf {
+            Err(unreachable_plane())
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Says that something has changed.
+    pub(crate) fn stir(&self) {
+        self.stirred.notify_one();
+    }
+
+    /// How often it was asked what it holds.
+    pub(crate) fn questions(&self) -> usize {
+        self.state.lock().unwrap().questions
     }
 
     pub(crate) fn fail(&self, failing: Option<fn() -> ActuatorError>) {
@@ -144,7 +194,8 @@ impl Actuator for Plane {
     }
 
     fn find(&self) -> Answer<'_, Vec<Found>> {
-        let state = self.0.state.lock().unwrap();
+        let mut state = self.0.state.lock().unwrap();
+        state.questions += 1;
         let result = match state.failing {
             Some(error) => Err(error()),
             None => Ok(state
@@ -160,29 +211,30 @@ impl Actuator for Plane {
     }
 
     fn apply<'a>(&'a self, change: &'a Change) -> Answer<'a, Vec<Loss>> {
-        let mut state = self.0.state.lock().unwrap();
-        let result = match state.failing {
-            Some(error) => Err(error()),
-            None => {
-                let second = state.began.unwrap().now().as_nanos() / 1_000_000_000;
-                state.changes.push((second, change.clone()));
-                if change.wish == Wish::Original {
-                    state.held.remove(&change.target);
-                } else {
-                    state.held.insert(change.target.clone(), Held::Ours(change.wish));
-                }
-                if state.deaf {
-                    Err(unreachable_plane())
-                } else {
-                    Ok(Vec::new())
-                }
+        self.0.begun.fetch_add(1, Ordering::SeqCst);
+        let answer = self.0.answer.lock().unwrap().clone();
+        Box::pin(async move {
+            if let Some(answer) = answer {
+                answer.notified().await;
             }
-        };
-        Box::pin(std::future::ready(result))
+            self.0.make(change)
+        })
     }
 
     fn describe(&self, change: &Change) -> String {
         format!("{:?} for {}", change.wish, change.target)
+    }
+
+    fn notice<'a>(
+        &'a self,
+        changed: &'a (dyn Fn() + Send + Sync),
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(async move {
+            loop {
+                self.0.stirred.notified().await;
+                changed();
+            }
+        })
     }
 }
 

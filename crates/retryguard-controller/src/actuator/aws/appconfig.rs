@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::ids::Ids;
 use super::place::{Settled, State};
-use super::record::{KeptWish, Record, attempts};
+use super::record::{Record, attempts};
+use crate::actuator::kept::KeptWish;
 use crate::actuator::{Change, Loss};
 use crate::aws::{Trouble, patiently};
 use crate::clock::sleep;

@@ -1,6 +1,7 @@
 //! What is the same for all places in which a number of attempts stands: whose word counts, and what to do next.
 
-use super::record::{KeptWish, Record};
+use super::record::Record;
+use crate::actuator::kept::KeptWish;
 use crate::actuator::{Change, Loss, Wish};
 use crate::aws::Trouble;
 

@@ -4,7 +4,7 @@
 use retryguard_core::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 
-use crate::actuator::Wish;
+use crate::actuator::kept::KeptWish;
 
 /// The form that this version writes.
 const FORM: u32 = 1;
@@ -42,38 +42,6 @@ pub(super) struct Before {
     /// What of ours that was; missing where it was the user's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) wish: Option<KeptWish>,
-}
-
-/// A wish in its written form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum KeptWish {
-    Off,
-    Part { step: u8, billionths: u64 },
-}
-
-impl KeptWish {
-    /// None for [`Wish::Original`], which leaves no trace.
-    pub(super) fn new(wish: Wish) -> Option<Self> {
-        match wish {
-            Wish::Original => None,
-            Wish::Off => Some(Self::Off),
-            Wish::Part { step, share } => Some(Self::Part {
-                step,
-                billionths: share.parts(),
-            }),
-        }
-    }
-
-    pub(super) fn wish(self) -> Wish {
-        match self {
-            Self::Off => Wish::Off,
-            Self::Part { step, billionths } => Wish::Part {
-                step,
-                share: Ratio::from_parts(billionths),
-            },
-        }
-    }
 }
 
 impl Record {

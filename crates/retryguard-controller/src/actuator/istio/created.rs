@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use super::host::Host;
 use super::object::VirtualService;
 use super::plan::View;
-use super::record::{ANNOTATION, Kept, KeptWish, Record};
+use super::record::{ANNOTATION, Kept, Record};
 use super::route::routes;
 use super::{Istio, block};
+use crate::actuator::kept::KeptWish;
 use crate::actuator::{ActuatorError, Change, Loss, Wish};
 use crate::kubernetes::Trouble;
 use crate::kubernetes::event::Kind;
@@ -108,6 +109,7 @@ impl Istio {
         let title = format!("VirtualService {namespace}/{}", name(service));
         match self.objects.create(namespace, whole).await {
             Ok(object) => {
+                self.wrote(object.uid(), object.resource_version());
                 let record = Record::read(object.annotations()).ok().flatten();
                 self.remember(&object, record);
                 let note = format!("made to switch the retries of {host}: {}", change.why);

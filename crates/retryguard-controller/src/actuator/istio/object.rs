@@ -1,11 +1,16 @@
 //! VirtualServices in the API server.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 
+use futures_core::Stream;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::api::{PostParams, Preconditions};
-use kube::{Api, Client};
+use kube::core::{DynamicResourceScope, PartialObjectMeta};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource};
 use serde_json::Value;
 
 use super::host::Host;
@@ -21,6 +26,11 @@ const PAGE: u32 = 500;
 
 /// The most objects that are looked at. A cluster with more is split by namespaces.
 const MOST_OBJECTS: usize = 20_000;
+
+/// What changes, as the API server says it.
+pub(super) type Changes = Pin<Box<dyn Stream<Item = Result<Event<Metadata>, watcher::Error>> + Send>>;
+
+pub(super) type Metadata = PartialObjectMeta<DynamicObject>;
 
 /// One VirtualService, as it was read. Fields that we do not know stay in it, because only patches are written.
 #[derive(Debug, Clone)]
@@ -129,16 +139,8 @@ impl Objects {
 
     /// All of them.
     pub(super) async fn list(&self) -> Result<Vec<VirtualService>, ActuatorError> {
-        let apis = if self.namespaces.is_empty() {
-            vec![Api::all_with(self.client.clone(), &self.resource)]
-        } else {
-            self.namespaces
-                .iter()
-                .map(|namespace| self.api(namespace))
-                .collect()
-        };
         let mut all = Vec::new();
-        for api in apis {
+        for api in self.apis() {
             patiently(|| self.pages(&api, &all))
                 .await
                 .map(|more| all.extend(more))
@@ -192,8 +194,12 @@ impl Objects {
             .map(VirtualService::new)
     }
 
-    /// Applies a JSON patch.
-    pub(super) async fn patch(&self, object: &VirtualService, operations: Vec<Value>) -> Result<(), Trouble> {
+    /// Applies a JSON patch; gives the version that it made.
+    pub(super) async fn patch(
+        &self,
+        object: &VirtualService,
+        operations: Vec<Value>,
+    ) -> Result<String, Trouble> {
         let patch: Patch<()> = match serde_json::from_value(Value::Array(operations)) {
             Ok(patch) => Patch::Json(patch),
             Err(error) => return Err(Trouble::Refused(format!("the patch is none: {error}"))),
@@ -207,7 +213,7 @@ impl Objects {
                 .patch(object.name(), &parameters, &patch),
         )
         .await
-        .map(drop)
+        .map(|object| object.metadata.resource_version.unwrap_or_default())
     }
 
     /// Makes a new one from its whole text.
@@ -235,6 +241,23 @@ impl Objects {
         within(self.api(object.namespace()).delete(object.name(), &parameters))
             .await
             .map(drop)
+    }
+
+    /// What of them changes, one stream for each place where they may be changed. Their metadata is enough to know that
+    /// one was changed, and costs a fraction of the whole.
+    pub(super) fn changes(&self) -> Vec<Changes> {
+        let config = || watcher::Config::default().page_size(PAGE);
+        let watch = |api| Box::pin(watcher(api, config()).default_backoff()) as Changes;
+        self.apis().into_iter().map(watch).collect()
+    }
+
+    /// Where they are read, whole or in part.
+    fn apis<K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>>(&self) -> Vec<Api<K>> {
+        if self.namespaces.is_empty() {
+            return vec![Api::all_with(self.client.clone(), &self.resource)];
+        }
+        let one = |namespace: &String| Api::namespaced_with(self.client.clone(), namespace, &self.resource);
+        self.namespaces.iter().map(one).collect()
     }
 
     pub(super) fn api_version(&self) -> &str {

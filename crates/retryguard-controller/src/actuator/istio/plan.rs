@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use super::block::{self, Block};
 use super::host::Host;
-use super::record::{ANNOTATION, Kept, KeptWish, Record, locate};
+use super::record::{ANNOTATION, Kept, Record, locate};
 use super::route::{Route, routes};
+use crate::actuator::kept::KeptWish;
 use crate::actuator::{Loss, Wish};
 
 /// A VirtualService as far as it concerns us.

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use retryguard_core::ratio::Ratio;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::block::Block;
 use super::route::Route;
 use crate::actuator::Wish;
+use crate::actuator::kept::KeptWish;
 
 /// The annotation's key.
 pub(super) const ANNOTATION: &str = "retryguard.io/held";
@@ -61,43 +61,11 @@ pub(super) struct Kept {
     pub(super) wishes: BTreeMap<String, KeptWish>,
 }
 
-/// A wish in its written form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum KeptWish {
-    Off,
-    Part { step: u8, billionths: u64 },
-}
-
-impl KeptWish {
-    /// None for [`Wish::Original`], which leaves no trace.
-    pub(super) fn new(wish: Wish) -> Option<Self> {
-        match wish {
-            Wish::Original => None,
-            Wish::Off => Some(Self::Off),
-            Wish::Part { step, share } => Some(Self::Part {
-                step,
-                billionths: share.parts(),
-            }),
-        }
-    }
-
-    pub(super) fn wish(self) -> Wish {
-        match self {
-            Self::Off => Wish::Off,
-            Self::Part { step, billionths } => Wish::Part {
-                step,
-                share: Ratio::from_parts(billionths),
-            },
-        }
-    }
-
-    /// How much it lets through: the least is the strictest.
-    pub(super) fn lets(self) -> u64 {
-        match self {
-            Self::Off => 0,
-            Self::Part { billionths, .. } => billionths.max(1),
-        }
+/// How much a wish lets through: the least is the strictest.
+fn lets(wish: KeptWish) -> u64 {
+    match wish {
+        KeptWish::Off => 0,
+        KeptWish::Part { billionths, .. } => billionths.max(1),
     }
 }
 
@@ -159,7 +127,7 @@ impl Kept {
     pub(super) fn strictest(&self) -> Option<Wish> {
         self.wishes
             .values()
-            .min_by_key(|wish| wish.lets())
+            .min_by_key(|wish| lets(**wish))
             .map(|wish| wish.wish())
     }
 }

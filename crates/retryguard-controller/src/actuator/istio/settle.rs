@@ -78,9 +78,11 @@ impl Istio {
         }
         let changes = !plan.operations.is_empty();
         if changes {
-            self.objects
+            let version = self
+                .objects
                 .patch(object, std::mem::take(&mut plan.operations))
                 .await?;
+            self.wrote(object.uid(), &version);
         }
         self.remember(object, plan.record.take());
         self.tell_of(object, &plan, changes, change).await;

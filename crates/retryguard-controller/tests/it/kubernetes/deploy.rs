@@ -7,8 +7,8 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
-use retryguard_controller::actuator::Wish;
 use retryguard_controller::actuator::istio::Istio;
+use retryguard_controller::actuator::{Actuator as _, Wish};
 use retryguard_controller::config::Config;
 use retryguard_controller::lead::kubernetes::Lease;
 use retryguard_controller::lead::{Lead as _, Standing};
@@ -82,6 +82,7 @@ async fn as_account(cluster: &Cluster) -> Client {
     // The server learns of new roles a moment after it has taken them.
     for (group, resource, verb) in [
         ("networking.istio.io", "virtualservices", "patch"),
+        ("networking.istio.io", "virtualservices", "watch"),
         ("coordination.k8s.io", "leases", "update"),
         ("events.k8s.io", "events", "create"),
     ] {
@@ -140,6 +141,7 @@ async fn the_account_of_the_manifests_can_do_everything_that_the_controller_does
     assert_eq!(cluster.spec("a").await["http"][0]["retries"], off());
     assert_eq!(cluster.names().await, ["a", "retryguard-b"]);
     assert_eq!(found(&istio).await.len(), 2);
+    hears_of_edits(&cluster, &istio).await;
     apply(&istio, "a", Wish::Original).await;
     apply(&istio, "b", Wish::Original).await;
     assert_eq!(cluster.text("a").await, before);
@@ -153,6 +155,24 @@ async fn the_account_of_the_manifests_can_do_everything_that_the_controller_does
         assert!(matches!(standing, Standing::Leading { .. }), "{standing:?}");
     }
     lease.resign().await.unwrap();
+}
+
+/// The first word comes with the first list; only who may `watch` hears another.
+async fn hears_of_edits(cluster: &Cluster, istio: &Istio) {
+    let heard = tokio::sync::Notify::new();
+    let changed = || heard.notify_one();
+    let edit = async {
+        heard.notified().await;
+        let note = json!([{"op": "add", "path": "/metadata/labels", "value": {"edited": "yes"}}]);
+        cluster.patch("a", note).await;
+        heard.notified().await;
+        let clean = json!([{"op": "remove", "path": "/metadata/labels"}]);
+        cluster.patch("a", clean).await;
+    };
+    tokio::select! {
+        () = istio.notice(&changed) => panic!("it never ends"),
+        heard = tokio::time::timeout(std::time::Duration::from_secs(60), edit) => heard.unwrap(),
+    }
 }
 
 #[tokio::test]

@@ -63,6 +63,10 @@ impl Running {
 }
 
 fn start(cluster: &Cluster, dial: &Dial, lead: Box<dyn Lead>) -> Running {
+    start_with(cluster, dial, lead, Duration::from_secs(1))
+}
+
+fn start_with(cluster: &Cluster, dial: &Dial, lead: Box<dyn Lead>, resync: Duration) -> Running {
     let rules = Hysteresis {
         samples: 2,
         cool_down: Duration::from_secs(1),
@@ -84,7 +88,7 @@ fn start(cluster: &Cluster, dial: &Dial, lead: Box<dyn Lead>) -> Running {
         actuators: vec![Arc::new(cluster.istio(&["reviews"]))],
         lead,
         limits: Limits {
-            resync: Duration::from_secs(1),
+            resync,
             // A change is begun only where the rest of the term is longer than this.
             timeout: Duration::from_secs(2),
             changes_per_minute: 100,
@@ -205,6 +209,46 @@ async fn what_the_user_sets_during_a_storm_stands() {
     running.stop.send(()).unwrap();
     running.task.await.unwrap();
     assert_eq!(attempts_until(&cluster, 7).await, [7]);
+}
+
+/// Between two looks an hour passes, so what is noticed was told by the API server: an edit of ours that somebody takes
+/// back, and a route that comes in addition.
+#[tokio::test]
+async fn edits_are_noticed_without_waiting_for_the_next_look() {
+    let Some(cluster) = Cluster::start().await else {
+        return;
+    };
+    create(&cluster).await;
+    let dial = Dial::default();
+    let running = start_with(&cluster, &dial, Box::new(Alone), Duration::from_secs(3600));
+    dial.0.store(60, Ordering::Relaxed);
+    attempts_until(&cluster, 0).await;
+    let added = json!({"name": "late", "route": to("reviews"), "retries": {"attempts": 4}});
+    cluster
+        .patch(
+            "reviews",
+            json!([{"op": "add", "path": "/spec/http/1", "value": added}]),
+        )
+        .await;
+    let way = |status: &Value| status["targets"][0]["actuators"][0]["holds"].clone();
+    let mut late = Value::Null;
+    for _ in 0..2_000 {
+        late = cluster.spec("reviews").await["http"][1]["retries"].clone();
+        if late == off() {
+            break;
+        }
+        sleep(Duration::from_millis(30)).await;
+    }
+    assert_eq!(late, off(), "the new route is switched off too");
+    for route in ["/spec/http/0/retries", "/spec/http/1/retries"] {
+        let edit = json!([{"op": "replace", "path": route, "value": {"attempts": 7}}]);
+        cluster.patch("reviews", edit).await;
+    }
+    running.until("seen", |status| way(status) == "theirs").await;
+    assert_eq!(attempts_until(&cluster, 7).await, [7], "what they wrote stands");
+    running.stop.send(()).unwrap();
+    running.task.await.unwrap();
+    assert_eq!(cluster.annotations("reviews").await, 0);
 }
 
 #[tokio::test]

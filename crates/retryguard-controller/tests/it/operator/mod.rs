@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod configuration;
+mod guides;
 mod policies;
 mod port;
 mod soak;

@@ -1,8 +1,15 @@
 //! Policies over HTTP, to a client of our own library.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use retryguard::{RetryGuardLayer, remote::LivePolicy};
+use retryguard::{
+    RetryGuardLayer,
+    remote::{LivePolicy, PolicyServer as Server, RemoteError},
+};
 use retryguard_controller::{
     actuator::{Actuator, Change, Held, Wish, policy_server::PolicyServer},
     board::Watched,
@@ -18,10 +25,14 @@ use crate::scripted::{ScriptedSource, reading};
 const POLICY: &str = "# mine\nservices: {payments: {maxRetries: 4}}\nremotePeriod: 1s\n";
 
 async fn server(folder: &Path) -> PolicyServer {
+    server_with(folder, None).await
+}
+
+async fn server_with(folder: &Path, token_file: Option<PathBuf>) -> PolicyServer {
     let listen = Listen {
         address: "127.0.0.1:0".parse().unwrap(),
         tls: None,
-        token_file: None,
+        token_file,
     };
     let target = Target {
         service: "payments".to_owned(),
@@ -82,6 +93,39 @@ async fn an_etag_saves_the_text_and_a_long_poll_waits_for_news() {
     let back = get(&server, "", None).await;
     assert_eq!(header(&back, "etag"), etag, "to the byte");
     assert_eq!(get(&server, "x", None).await.status(), 404);
+}
+
+/// The library's client at a server that wants a token: with decisions in force, so that it asks for the user's own
+/// policy too.
+#[tokio::test]
+async fn a_client_of_the_library_needs_the_token_of_a_guarded_server() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.yaml"), POLICY).unwrap();
+    let secrets = tempfile::tempdir().unwrap();
+    let file = secrets.path().join("token");
+    std::fs::write(&file, "s3same\n").unwrap();
+    let server = server_with(folder.path(), Some(file)).await;
+    server.apply(&change(Wish::Off)).await.unwrap();
+    let client = Server::new(format!("http://{}/policies/mine", server.address()));
+    for wrong in [
+        client.clone(),
+        client.clone().token("s3sama"),
+        client.clone().token("s3sam"),
+    ] {
+        let error = wrong.follow().await.unwrap_err();
+        assert!(matches!(error, RemoteError::Unauthorized(401)), "{error}");
+    }
+    let live = client.token("s3same").follow().await.unwrap();
+    let retries = || live.policy().service("payments").target.call.retries;
+    assert_eq!(retries(), 0);
+    server.apply(&change(Wish::Original)).await.unwrap();
+    for _ in 0..600 {
+        if retries() == 4 {
+            return;
+        }
+        retryguard_controller::clock::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the user's own policy never came back");
 }
 
 #[tokio::test]

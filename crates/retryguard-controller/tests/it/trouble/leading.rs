@@ -105,3 +105,46 @@ async fn whoever_follows_asks_its_source_only_after_it_leads() {
     seconds(15).await;
     assert_eq!(plane.held("payments"), Wish::Off);
 }
+
+/// Suspended between what it has read and what it would write. When it wakes up the answer is there, its term is long
+/// over, and another leads: what it was about to write must not be written.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_suspended_in_the_middle_of_a_change_does_not_go_on_with_it() {
+    let plane = DataPlane::new();
+    let judge = Judge::new(leading(1));
+    let answer = plane.slow();
+    let _running = start(
+        with(&judge),
+        &plane,
+        Box::new(|_| Ok(vec![reading("payments", 60)])),
+    );
+    while plane.begun() == 0 {
+        retryguard_controller::clock::sleep(Duration::from_millis(100)).await;
+    }
+    judge.say(Ok(following()));
+    // Nobody runs between these two: to the controller they are one moment.
+    answer.notify_one();
+    tokio::time::advance(Duration::from_secs(60)).await;
+    seconds(10).await;
+    assert_eq!(plane.wishes(), []);
+    assert_eq!(plane.begun(), 1, "and who follows begins nothing");
+}
+
+/// The same without a pause: an answer in time is taken.
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_answer_comes_in_time_is_made() {
+    let plane = DataPlane::new();
+    let answer = plane.slow();
+    let _running = start(
+        with(&Judge::new(leading(1))),
+        &plane,
+        Box::new(|_| Ok(vec![reading("payments", 60)])),
+    );
+    while plane.begun() == 0 {
+        retryguard_controller::clock::sleep(Duration::from_millis(100)).await;
+    }
+    seconds(4).await;
+    answer.notify_one();
+    seconds(1).await;
+    assert_eq!(plane.wishes(), [Wish::Off]);
+}

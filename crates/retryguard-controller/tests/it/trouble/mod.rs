@@ -3,4 +3,5 @@
 mod data;
 mod flapping;
 mod leading;
+mod noticing;
 mod restarting;

@@ -128,8 +128,8 @@ fn table(text: &mut String, lines: &[(Arm, Timeline)]) {
         );
         let _ = writeln!(
             text,
-            "| {arm} | {:.2} | {:.1} % | {:.1} | {:.1} | {:.0} ms | {:.0} % | {off} |",
-            totals.attempts_per_call() - 1.0,
+            "| {arm} | {} | {:.1} % | {:.1} | {:.1} | {:.0} ms | {:.0} % | {off} |",
+            retries(totals),
             100.0 * fate.rejection(),
             totals.goodput(),
             workers(line),
@@ -139,12 +139,18 @@ fn table(text: &mut String, lines: &[(Arm, Timeline)]) {
     }
 }
 
+/// As the page writes it. An attempt and the call that it belongs to can fall into two seconds, so a sum over some seconds
+/// may have a few attempts less than calls: a hair below zero, which reads as a mistake once it is rounded.
+fn retries(totals: Totals) -> String {
+    let text = format!("{:.2}", totals.retries_per_call());
+    if text == "-0.00" { "0.00".to_owned() } else { text }
+}
+
 /// The paper's claims that this experiment can speak to.
 fn claims(text: &mut String, lines: &[(Arm, Timeline)]) {
     let (without, with) = (overload(&lines[0].1), overload(&lines[2].1));
     let (fate_without, fate_with) = (lines[0].1.fates[1], lines[2].1.fates[1]);
-    let retries = |totals: Totals| totals.attempts_per_call() - 1.0;
-    let cut = 1.0 - retries(with) / retries(without);
+    let cut = 1.0 - with.retries_per_call() / without.retries_per_call();
     let held = |claim: bool| if claim { "held" } else { "not held" };
     let later = lines[2].1.during(BEFORE + 10, BEFORE + DURING);
     let k = 6.0_f64;
@@ -158,14 +164,14 @@ fn claims(text: &mut String, lines: &[(Arm, Timeline)]) {
     row(
         "retries per request, default policy",
         "2.09 (AWS), 0.31 (Istio)",
-        format!("{:.2}; Eq. 5 for six attempts gives {form:.2}", retries(without)),
+        format!("{}; Eq. 5 for six attempts gives {form:.2}", retries(without)),
         "another client: five retries, milliseconds apart",
     );
     row(
         "retries per request, RetryGuard",
         "0.05 (AWS), 0.01 (Istio)",
         format!(
-            "{:.2} over the whole overload, {:.2} from its tenth second on",
+            "{} over the whole overload, {} from its tenth second on",
             retries(with),
             retries(later)
         ),
@@ -255,4 +261,21 @@ fn version(program: &str) -> String {
         .split(['/', ' ', ',', '\n'])
         .find(|word| word.split('.').count() == 3 && word.starts_with(|first: char| first.is_ascii_digit()));
     format!("{program} {}", number.unwrap_or("of unknown version"))
+}
+
+/// The page once said that there were "-0.00" retries a call.
+#[test]
+fn no_retries_are_written_without_a_sign() {
+    let written = |attempts, calls| {
+        retries(Totals {
+            attempts,
+            calls,
+            ..Totals::default()
+        })
+    };
+    assert_eq!(written(4499, 4500), "0.00");
+    assert_eq!(written(4500, 4500), "0.00");
+    assert_eq!(written(4860, 4500), "0.08");
+    // What is more than a hair below zero is a mistake of ours, and shows.
+    assert_eq!(written(4400, 4500), "-0.02");
 }

@@ -39,6 +39,10 @@ impl Totals {
         self.attempts as f64 / self.calls as f64
     }
 
+    pub(super) fn retries_per_call(self) -> f64 {
+        self.attempts_per_call() - 1.0
+    }
+
     /// Calls served a second, as the service counts them.
     pub(super) fn goodput(self) -> f64 {
         self.served as f64 / self.seconds as f64

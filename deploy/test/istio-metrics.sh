@@ -1,8 +1,9 @@
 #!/bin/sh
 # What the sidecars of a service would report, to try the controller without a mesh: a page of metrics in the
-# current folder, a hundred calls a second, of which as many are answered 503 as the file `rejected` says.
+# folder that is named, a hundred calls a second, of which as many are answered 503 as the file `rejected` says.
 # Serve the folder with `python3 -m http.server 15090 --bind 127.0.0.1`.
 set -eu
+cd "${1:?name a folder}"
 [ -e rejected ] || echo 0 >rejected
 good=0
 bad=0

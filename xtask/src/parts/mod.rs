@@ -40,9 +40,20 @@ pub(crate) fn begin() -> anyhow::Result<Begun> {
     })
 }
 
-/// Installs what is missing and prints the environment, as a shell reads it.
-pub(crate) fn print() -> anyhow::Result<()> {
-    for (name, value) in install(begin()?)? {
+/// One part, for whoever needs no other.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum One {
+    /// The API server, etcd and what builds them.
+    Kubernetes,
+}
+
+/// Installs what is missing, or what one part needs, and prints the environment, as a shell reads it.
+pub(crate) fn print(one: Option<One>) -> anyhow::Result<()> {
+    let variables = match one {
+        None => install(begin()?)?,
+        Some(One::Kubernetes) => vec![kubernetes::begin()?.finish()?],
+    };
+    for (name, value) in variables {
         println!("export {name}='{}'", value.to_string_lossy());
     }
     Ok(())

@@ -26,10 +26,10 @@ fn one(name: &str, version: &str) -> anyhow::Result<(String, OsString)> {
             &["python3", "-c", "import venv, ensurepip"],
             &["python3", "python3-venv"],
         )?;
-        shell::step(name, "python3", &["-m", "venv", &folder.to_string_lossy()])?;
+        shell::install(name, "python3", &["-m", "venv", &folder.to_string_lossy()])?;
         let python = folder.join("bin/python");
         let wanted = format!("{name}=={version}");
-        shell::step(
+        shell::install(
             name,
             &python.to_string_lossy(),
             &["-m", "pip", "install", "--quiet", &wanted],

@@ -34,14 +34,21 @@ enum Command {
     Layers,
     /// Fails on left-overs in the source tree.
     Tidy,
-    /// The model checker against Storm, on the same files: prints the ratios, fails below those wanted.
+    /// The model checker against Storm, on the same files: writes docs/model-checker-speed.md, fails below the ratios wanted.
     BenchModel {
         /// Also runs Storm on the static breaker: a quarter of an hour, 17 GB.
         #[arg(long)]
         all: bool,
     },
     /// The model checker against Storm on every instance of the suite that Storm builds at full size: prints the largest difference.
-    AgreeModel,
+    AgreeModel {
+        /// Only instances with this in the path of the model and its constants: "dynamic", "MAX_TO=10,AV=0.5".
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Storm also solves the chain that the reductions leave of the model as written.
+        #[arg(long)]
+        chains: bool,
+    },
     /// The simulator beside SimPy, nexosim and a bare loop on the same queue: prints the ratios.
     BenchSim,
     /// What the store costs beside handlers without it, on real servers; writes docs/store-benchmarks.md.
@@ -59,7 +66,7 @@ fn main() -> anyhow::Result<()> {
         Command::Layers => layers::check(),
         Command::Tidy => tidy::check(),
         Command::BenchModel { all } => storm::race(all),
-        Command::AgreeModel => storm::agree(),
+        Command::AgreeModel { only, chains } => storm::agree(&only, chains),
         Command::BenchSim => sim_speed::race(),
         Command::BenchStore => store_speed::write(),
         Command::Bench => bench::write(),

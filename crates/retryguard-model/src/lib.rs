@@ -18,10 +18,12 @@ mod options;
 mod program;
 mod questions;
 mod reduce;
+mod session;
 mod solve;
 mod source;
 mod syntax;
 mod truncated;
+mod values;
 
 pub use check::{Answer, Constants, Model, Outcome, Properties, check};
 pub use elaborate::Value;

@@ -12,6 +12,21 @@ use crate::expr::Expr;
 use crate::program::Program;
 use crate::solve;
 
+/// The part of a value by which the solvers may be wrong: two numbers that enclose the true one must leave room for it.
+const SOLVED: f64 = 1e-9;
+/// What the tails of Poisson weights that are cut may hide of a probability.
+const TAILS: f64 = 1e-13;
+
+/// No more than the value that was solved for is in truth.
+pub(crate) fn lowered(value: f64) -> f64 {
+    value - SOLVED * value.abs()
+}
+
+/// No less than the value that was solved for is in truth.
+pub(crate) fn raised(value: f64) -> f64 {
+    value + SOLVED * value.abs()
+}
+
 /// Whether a question can be answered on a truncated space.
 pub(crate) fn supports(formula: &Formula) -> bool {
     let Formula::Query(query) = formula else {
@@ -58,9 +73,12 @@ impl Explored<'_> {
                 solve::bounded_until(self.chain, left, right, lower, upper, self.max_steps)
             }
         };
-        let least = self.initial(&solve_for(right)?);
-        let most = self.initial(&solve_for(&self.with_edge(right))?);
-        Ok((least, most.max(least)))
+        let least = lowered(self.initial(&solve_for(right)?));
+        let most = raised(self.initial(&solve_for(&self.with_edge(right))?)).min(1.0);
+        if lower == 0.0 && upper.is_none() {
+            return Ok((least, most));
+        }
+        Ok(((least - TAILS).max(0.0), (most + TAILS).min(1.0)))
     }
 
     /// The least that the reward before `target` can be, and whether the edge can be reached before it.
@@ -69,7 +87,7 @@ impl Explored<'_> {
         let edge = self.with_edge(&vec![false; target.len()]);
         let before: Vec<bool> = target.iter().map(|t| !t).collect();
         let reached = self.initial(&solve::until(self.chain, &before, &edge)?);
-        Ok((self.initial(&least), reached > 0.0))
+        Ok((lowered(self.initial(&least)), reached > 0.0))
     }
 
     /// The least and the most that can be earned within `time`.
@@ -91,14 +109,8 @@ impl Explored<'_> {
             self.max_steps,
         )?);
         let at_stake = self.largest_rate(place).map_or(f64::INFINITY, |rate| rate * time);
-        Ok((
-            least,
-            if reached > 0.0 {
-                least + reached * at_stake
-            } else {
-                least
-            },
-        ))
+        let beyond = if reached > 0.0 { reached * at_stake } else { 0.0 };
+        Ok((lowered(least), raised(least + beyond)))
     }
 
     /// The most that any state can earn, where the text of the rewards shows it.

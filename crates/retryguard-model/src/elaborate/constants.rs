@@ -64,12 +64,26 @@ pub(super) fn evaluate<'a>(
             reason: reason.to_owned(),
         };
         let Some((constant, _)) = definitions.get(name.as_str()) else {
-            return Err(refuse("the model has no such constant"));
+            return Err(refuse(&no_such_constant(&definitions)));
         };
         if constant.value.is_some() {
-            return Err(refuse("the model gives this constant its value itself"));
+            return Err(refuse(
+                "the model gives this constant its value itself; leave it open there (`const int N;`) to give it here",
+            ));
         }
-        let value = converted(*value, constant.ty).ok_or_else(|| refuse("the value is of the wrong type"))?;
+        let value = converted(*value, constant.ty).ok_or_else(|| {
+            refuse(match constant.ty {
+                ast::Type::Int => {
+                    "the value is of the wrong type: the constant is an int and takes a whole number"
+                }
+                ast::Type::Double => {
+                    "the value is of the wrong type: the constant is a double and takes a number"
+                }
+                ast::Type::Bool => {
+                    "the value is of the wrong type: the constant is a bool and takes true or false"
+                }
+            })
+        })?;
         scope.constants.insert(name.clone(), value);
     }
     let order: Vec<&str> = model
@@ -82,6 +96,21 @@ pub(super) fn evaluate<'a>(
         define(scope, &definitions, name, &mut Vec::new())?;
     }
     Ok(())
+}
+
+/// Said with the constants that could have been meant.
+fn no_such_constant(definitions: &HashMap<&str, (&ast::Constant, bool)>) -> String {
+    let mut open: Vec<&str> = definitions
+        .iter()
+        .filter(|(_, (constant, _))| constant.value.is_none())
+        .map(|(name, _)| *name)
+        .collect();
+    open.sort_unstable();
+    if open.is_empty() {
+        "the model has no such constant, and none that is open".to_owned()
+    } else {
+        format!("the model has no such constant; open are {}", open.join(", "))
+    }
 }
 
 fn define<'a>(

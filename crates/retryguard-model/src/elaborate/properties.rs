@@ -261,7 +261,9 @@ impl Resolver<'_, '_> {
         let rewards = &self.program.rewards;
         match name {
             None if rewards.is_empty() => Err(Error::Property {
-                reason: "the model has no rewards".to_owned(),
+                reason:
+                    "the model has no rewards: R=? needs some, as in `rewards \"time\" true : 1; endrewards`"
+                        .to_owned(),
             }),
             None => Ok(0),
             Some(RewardName::Label(name)) => rewards

@@ -7,33 +7,31 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::fronts::{Fronts, Square};
 use super::lane::Lane;
 use crate::chain::index;
 
-/// Paths through the cheapest state at which elimination of a large component gives up.
-const MESH: usize = 400;
-
-/// The most states that are eliminated as a dense matrix.
-const DENSE: usize = 2_500;
+/// Paths through the cheapest state at which states are no longer taken out one by one.
+const CHEAP: usize = 36;
 
 /// Bytes of an entry of a factor: a place and a value.
 const ENTRY: u64 = 12;
 /// Bytes of a transition while states are taken out: in a row, and in the list of its target's sources.
 const WORKING: u64 = 20;
 
-/// How much an elimination may make.
+/// How much an elimination may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// Entries beyond which sweeps are cheaper.
-    pub(super) entries: usize,
+    /// Multiplications.
+    pub(super) work: f64,
     pub(super) bytes: u64,
 }
 
 /// What came of an elimination.
 pub(super) enum Made {
     Factor(Factor),
-    /// Sweeps are cheaper.
-    TooDear,
+    /// It would take so many multiplications.
+    TooDear(f64),
     /// It does not fit into memory.
     TooLarge,
 }
@@ -129,6 +127,29 @@ impl Factor {
     }
 }
 
+impl Square<'_> {
+    /// Writes down the states that were taken out; `names` are those of the states in the numbering of the fronts.
+    fn record(&self, names: &[u32], factor: &mut Factor) {
+        let name = |place: usize| names[self.states[place] as usize];
+        for (k, scale) in self.scale.iter().enumerate() {
+            factor.order.push(name(k));
+            factor.scale.push(*scale);
+            for place in k + 1..self.size() {
+                let rate = self.rates[k * self.size() + place];
+                if rate != 0.0 {
+                    factor.upper.push(name(place), rate * scale);
+                }
+                let share = self.rates[place * self.size() + k];
+                if share != 0.0 {
+                    factor.lower.push(name(place), share);
+                }
+            }
+            factor.upper.close();
+            factor.lower.close();
+        }
+    }
+}
+
 /// The graph as it is while states are taken out.
 struct Elimination {
     rows: Vec<Vec<(u32, f64)>>,
@@ -180,18 +201,8 @@ impl Elimination {
                 queue.push(Reverse((now, state)));
                 continue;
             }
-            let left = count - factor.order.len();
-            if left <= DENSE && now * 9 >= left * left {
-                // The matrix, and the entries that it leaves behind.
-                if (left * left) as u64 * (8 + ENTRY) + factor.bytes() > room.bytes {
-                    return Made::TooLarge;
-                }
-                self.finish_dense(&gone, &mut factor);
-                return Made::Factor(factor);
-            }
-            // Dear states while many are left: a mesh rather than chains, and sweeps are cheaper.
-            if left > DENSE && now > MESH && room.entries != usize::MAX {
-                return Made::TooDear;
+            if now > CHEAP {
+                return self.finish(&gone, factor, room);
             }
             // Taking it out makes one transition for each path through it, at the most.
             let next = (self.rows[k].len() + self.sources[k].len()) as u64 * ENTRY + now as u64 * WORKING;
@@ -204,54 +215,34 @@ impl Elimination {
                 queue.push(Reverse((self.cost(*to as usize), *to)));
             }
             self.rows[k] = Vec::new();
-            if factor.entries() > room.entries {
-                return Made::TooDear;
-            }
         }
         Made::Factor(factor)
     }
 
-    /// Takes out all that is left, as one dense matrix: once rows are a third full, looking entries up costs more than zeros do.
-    fn finish_dense(&mut self, gone: &[bool], factor: &mut Factor) {
-        let left: Vec<usize> = (0..gone.len()).filter(|s| !gone[*s]).collect();
-        let size = left.len();
+    /// Takes out all that is left, a dense square after the other: once rows are full, looking entries up costs more than zeros do.
+    fn finish(mut self, gone: &[bool], mut factor: Factor, room: Room) -> Made {
+        let left: Vec<u32> = (0..gone.len()).filter(|s| !gone[*s]).map(index).collect();
         for (place, s) in left.iter().enumerate() {
-            self.seat[*s] = index(place);
+            self.seat[*s as usize] = index(place);
         }
-        let mut matrix = vec![0.0f64; size * size];
-        for (i, s) in left.iter().enumerate() {
-            for (to, rate) in &self.rows[*s] {
-                matrix[i * size + self.seat[*to as usize] as usize] = *rate;
-            }
+        let rows: Vec<Vec<(u32, f64)>> = left
+            .iter()
+            .map(|s| {
+                let row = self.rows[*s as usize].iter();
+                row.map(|(to, rate)| (self.seat[*to as usize], *rate)).collect()
+            })
+            .collect();
+        let mut exit: Vec<f64> = left.iter().map(|s| self.exit[*s as usize]).collect();
+        drop(self);
+        let fronts = Fronts::new(rows);
+        if fronts.plan.work > room.work {
+            return Made::TooDear(fronts.plan.work);
         }
-        let mut exit: Vec<f64> = left.iter().map(|s| self.exit[*s]).collect();
-        for k in 0..size {
-            let (above, below) = matrix.split_at_mut((k + 1) * size);
-            let row = &above[k * size + k + 1..];
-            let scale = 1.0 / (row.iter().sum::<f64>() + exit[k]);
-            factor.order.push(index(left[k]));
-            factor.scale.push(scale);
-            for (j, rate) in row.iter().enumerate() {
-                if *rate != 0.0 {
-                    factor.upper.push(index(left[k + 1 + j]), rate * scale);
-                }
-            }
-            factor.upper.close();
-            for (i, line) in below.chunks_exact_mut(size).enumerate() {
-                let share = line[k] * scale;
-                if share == 0.0 {
-                    continue;
-                }
-                factor.lower.push(index(left[k + 1 + i]), share);
-                for (to, rate) in line[k + 1..].iter_mut().zip(row) {
-                    *to += share * rate;
-                }
-                // What returns to the state itself is no transition.
-                line[k + 1 + i] = 0.0;
-                exit[k + 1 + i] += share * exit[k];
-            }
-            factor.lower.close();
+        if fronts.bytes() + factor.bytes() > room.bytes {
+            return Made::TooLarge;
         }
+        fronts.take_out(&mut exit, |square| square.record(&left, &mut factor));
+        Made::Factor(factor)
     }
 
     fn cost(&self, state: usize) -> usize {

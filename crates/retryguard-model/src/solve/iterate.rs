@@ -1,12 +1,28 @@
 //! Gauss–Seidel: the solver for components too large to eliminate where the Krylov method proves nothing, and the second opinion in
 //! tests.
 
+use std::cell::OnceCell;
+
+use super::eliminate::{Factor, Made, Room};
+use super::gradients::{Gradients, STEPS};
 use super::krylov::Krylov;
 use super::lane::Lane;
+use super::linear::{Direct, within};
 use crate::chain::Chain;
 use crate::error::Error;
 
-const MAX_SWEEPS: u64 = 200_000;
+pub(super) const MAX_SWEEPS: u64 = 200_000;
+/// Steps of biconjugate gradients that are tried in any case.
+const LEAST_STEPS: usize = 60;
+/// Four times what a state or a transition costs in such a step, in multiplications of a dense square: a quarter of the price of
+/// elimination may go to a quicker way.
+const STEP_WORK: f64 = 160.0;
+/// Multiplications for each state and transition up to which elimination takes a second or so.
+const SOON: f64 = 50_000.0;
+/// What a state or a transition costs in a sweep, in multiplications of a dense square.
+const SWEEP_WORK: f64 = 5.0;
+/// Multiplications beyond which nothing is eliminated: some minutes.
+const LARGEST_WORK: f64 = 4e11;
 /// Sweeps stop when what is still to come is estimated below this part of every value.
 const SETTLED: f64 = 1e-11;
 
@@ -106,62 +122,218 @@ impl Settling {
     }
 }
 
-/// Solves in place for `states`, which have the rates of leaving `leaving`; `x` holds the right-hand side there.
-pub(super) fn solve<L: Lane>(
-    chain: &Chain,
-    states: &[u32],
-    leaving: &[f64],
-    krylov: Option<&Krylov>,
-    x: &mut [L],
-) -> Result<(), Error> {
-    for place in 0..L::WIDTH {
-        let mut one: Vec<f64> = x.iter().map(|lane| lane.get(place)).collect();
-        if !krylov.is_some_and(|krylov| krylov.solve(chain, &mut one)) {
-            solve_one(chain, states, leaving, &mut one)?;
-        }
-        for s in states {
-            x[*s as usize].set(place, one[*s as usize]);
-        }
-    }
-    Ok(())
+/// A component whose elimination is dear: first biconjugate gradients, then as many sweeps as cost about what elimination would, then
+/// elimination. So the price is at most a few times that of the best of the three, whichever that is.
+pub(super) struct Iterate {
+    states: Vec<u32>,
+    leaving: Vec<f64>,
+    /// The rates out of the component.
+    exit: Vec<f64>,
+    /// `None` where they do not fit into memory or have no factor.
+    krylov: Option<Krylov>,
+    budget: Budget,
+    direct: OnceCell<Option<Direct>>,
 }
 
-fn solve_one(chain: &Chain, states: &[u32], leaving: &[f64], x: &mut [f64]) -> Result<(), Error> {
-    let b: Vec<f64> = states.iter().map(|s| x[*s as usize]).collect();
-    for s in states {
-        x[*s as usize] = 0.0;
-    }
-    let mut change = f64::INFINITY;
-    let mut settling = Settling::default();
-    for _ in 0..MAX_SWEEPS {
-        change = 0.0f64;
-        for (place, s) in states.iter().enumerate() {
-            let s = *s as usize;
-            let sum: f64 = chain
-                .row(s)
-                .filter(|(to, _)| *to != s)
-                .map(|(to, rate)| rate * x[to])
-                .sum();
-            let value = (b[place] + sum) / leaving[place];
-            if value != 0.0 {
-                change = change.max(((value - x[s]) / value).abs());
-            }
-            x[s] = value;
+/// What may be spent on a component.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    /// Steps of biconjugate gradients.
+    pub(super) steps: usize,
+    /// Sweeps after these, before it is eliminated.
+    pub(super) sweeps: u64,
+    /// Bytes for the elimination.
+    pub(super) bytes: u64,
+}
+
+impl Budget {
+    /// For a component of so many transitions and states whose elimination takes `work` multiplications.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a positive number of sweeps, which saturates"
+    )]
+    pub(super) fn new(work: f64, places: usize, bytes: u64) -> Budget {
+        let places = places as f64;
+        if work > LARGEST_WORK {
+            return Budget {
+                steps: STEPS,
+                sweeps: MAX_SWEEPS,
+                bytes,
+            };
         }
-        if settling.ended(change) {
+        let steps = (work / (places * STEP_WORK)) as usize;
+        let sweeps = (work / (places * SWEEP_WORK)) as u64;
+        Budget {
+            steps: steps.clamp(LEAST_STEPS, STEPS),
+            // What gradients cannot prove seldom settles: it is swept only where elimination takes long.
+            sweeps: if work < places * SOON {
+                0
+            } else {
+                sweeps.min(MAX_SWEEPS)
+            },
+            bytes,
+        }
+    }
+
+    /// The elimination when sweeps did not settle, where it is in reach.
+    pub(super) fn eliminate(&self, rows: Vec<Vec<(u32, f64)>>, exit: Vec<f64>) -> Option<Factor> {
+        let room = Room {
+            work: LARGEST_WORK,
+            bytes: self.bytes,
+        };
+        match Factor::make(rows, exit, room) {
+            Made::Factor(factor) => Some(factor),
+            Made::TooDear(_) | Made::TooLarge => None,
+        }
+    }
+}
+
+impl Iterate {
+    /// `leaving` and `exit` are the rates out of each of `states` and out of all of them together; elimination would take `work`.
+    pub(super) fn new(
+        chain: &Chain,
+        states: &[u32],
+        leaving: Vec<f64>,
+        exit: Vec<f64>,
+        work: f64,
+        local: &mut [u32],
+        spare: &mut u64,
+    ) -> Iterate {
+        let transitions: usize = states.iter().map(|s| chain.row(*s as usize).count()).sum();
+        let bytes = Gradients::bytes(states.len(), transitions);
+        let krylov = if bytes <= *spare {
+            Krylov::new(chain, states, &leaving, local)
+        } else {
+            None
+        };
+        if krylov.is_some() {
+            *spare -= bytes;
+        }
+        Iterate {
+            budget: Budget::new(work, states.len() + transitions, *spare),
+            states: states.to_vec(),
+            leaving,
+            exit,
+            krylov,
+            direct: OnceCell::new(),
+        }
+    }
+
+    /// Solves in place; `x` holds the right-hand side in the component, and known values elsewhere.
+    pub(super) fn solve<L: Lane>(&self, chain: &Chain, x: &mut [L]) -> Result<(), Error> {
+        for place in 0..L::WIDTH {
+            let mut one: Vec<f64> = x.iter().map(|lane| lane.get(place)).collect();
+            self.solve_one(chain, &mut one)?;
+            for s in &self.states {
+                x[*s as usize].set(place, one[*s as usize]);
+            }
+        }
+        Ok(())
+    }
+
+    fn solve_one(&self, chain: &Chain, x: &mut [f64]) -> Result<(), Error> {
+        if let Some(Some(direct)) = self.direct.get() {
+            direct.solve(x, &mut Vec::new());
             return Ok(());
         }
+        if self
+            .krylov
+            .as_ref()
+            .is_some_and(|krylov| krylov.solve(chain, x, self.budget.steps))
+        {
+            return Ok(());
+        }
+        let b: Vec<f64> = self.states.iter().map(|s| x[*s as usize]).collect();
+        for s in &self.states {
+            x[*s as usize] = 0.0;
+        }
+        let mut sweeps = Sweeps::default();
+        if sweeps.run(chain, &self.states, &self.leaving, &b, x, self.budget.sweeps) {
+            return Ok(());
+        }
+        let direct = self.direct.get_or_init(|| {
+            let mut local = vec![u32::MAX; chain.states()];
+            let (rows, _) = within(chain, &self.states, &mut local, &|_| 0.0);
+            let factor = self.budget.eliminate(rows, self.exit.clone())?;
+            Some(Direct::new(chain, &self.states, factor, &mut local))
+        });
+        if let Some(direct) = direct {
+            for (s, b) in self.states.iter().zip(&b) {
+                x[*s as usize] = *b;
+            }
+            direct.solve(x, &mut Vec::new());
+            return Ok(());
+        }
+        if sweeps.run(chain, &self.states, &self.leaving, &b, x, MAX_SWEEPS) {
+            return Ok(());
+        }
+        Err(Error::Convergence {
+            iterations: MAX_SWEEPS,
+            change: sweeps.change,
+            help: "the chain is large and stiff; make counters and Erlang shapes smaller",
+        })
     }
-    Err(Error::Convergence {
-        iterations: MAX_SWEEPS,
-        change,
-        help: "the chain is large and stiff; make counters and Erlang shapes smaller",
-    })
+}
+
+/// Sweeps that can be taken up where they ended.
+#[derive(Default)]
+struct Sweeps {
+    made: u64,
+    /// The largest change, relative to its value, in the last sweep.
+    change: f64,
+    settling: Settling,
+}
+
+impl Sweeps {
+    /// Sweeps over `states` until there were `limit` in all. Whether the values of `x` have settled.
+    fn run(
+        &mut self,
+        chain: &Chain,
+        states: &[u32],
+        leaving: &[f64],
+        b: &[f64],
+        x: &mut [f64],
+        limit: u64,
+    ) -> bool {
+        while self.made < limit {
+            self.made += 1;
+            self.change = 0.0;
+            for (place, s) in states.iter().enumerate() {
+                let s = *s as usize;
+                let sum: f64 = chain
+                    .row(s)
+                    .filter(|(to, _)| *to != s)
+                    .map(|(to, rate)| rate * x[to])
+                    .sum();
+                let value = (b[place] + sum) / leaving[place];
+                if value != 0.0 {
+                    self.change = self.change.max(((value - x[s]) / value).abs());
+                }
+                x[s] = value;
+            }
+            if self.settling.ended(self.change) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The second opinion of tests: `x` holds the right-hand side.
+#[cfg(test)]
+pub(super) fn sweep(chain: &Chain, states: &[u32], leaving: &[f64], x: &mut [f64]) {
+    let b: Vec<f64> = states.iter().map(|s| x[*s as usize]).collect();
+    let mut sweeps = Sweeps::default();
+    assert!(
+        sweeps.run(chain, states, leaving, &b, x, MAX_SWEEPS),
+        "{}",
+        sweeps.change
+    );
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::eliminate::{Factor, Made, Room};
     use super::*;
     use crate::chain::index;
 
@@ -201,7 +373,7 @@ mod tests {
             let leaving: Vec<f64> = (0..size).map(|s| chain.exit_rate(s) + exit[s]).collect();
             let mut direct = vec![1.0; size];
             let room = Room {
-                entries: usize::MAX,
+                work: f64::INFINITY,
                 bytes: u64::MAX,
             };
             let Made::Factor(factor) = Factor::make(rows, exit, room) else {
@@ -210,7 +382,7 @@ mod tests {
             factor.solve(&mut direct);
             let states: Vec<u32> = (0..size).map(index).collect();
             let mut swept = vec![1.0; size];
-            solve(&chain, &states, &leaving, None, &mut swept).unwrap();
+            sweep(&chain, &states, &leaving, &mut swept);
             for (a, b) in direct.iter().zip(&swept) {
                 assert!((a / b - 1.0).abs() < 1e-8, "{seed}: {a} {b}");
             }

@@ -1,17 +1,14 @@
 //! Linear systems on chains: `rate(s) x(s) = b(s) + Σ q(s,t) x(t)` over the states that are asked for.
 
 use super::eliminate::{Factor, Made, Room};
-use super::iterate;
-use super::krylov::Krylov;
+use super::iterate::Iterate;
 use super::lane::Lane;
 use super::scc::components;
 use crate::chain::{Chain, Memory, index};
 use crate::error::Error;
 
-/// Components up to this size are always eliminated, whatever it costs.
-const SMALL: usize = 3_000;
-/// Entries that the elimination of a component may make for each of its states.
-const FILL_PER_STATE: usize = 60;
+/// Multiplications for each transition up to which a component is eliminated without trying anything else.
+pub(super) const CHEAP_WORK: f64 = 4_000.0;
 
 /// A system made ready: its factors serve any number of right-hand sides.
 pub(super) struct System<'c> {
@@ -23,10 +20,39 @@ pub(super) struct System<'c> {
 enum Part {
     /// A state that leads nowhere within its component, with one over its rate of leaving.
     Single(u32, f64),
-    /// The transitions out of the component to values known by then stand apart.
-    Direct(Vec<u32>, Factor, Vec<(u32, u32, f64)>),
-    /// Without the Krylov method where it does not fit into memory or has no factor.
-    Iterate(Vec<u32>, Vec<f64>, Option<Krylov>),
+    Direct(Box<Direct>),
+    /// A component whose elimination is dear.
+    Iterate(Box<Iterate>),
+}
+
+/// A component that was eliminated.
+pub(super) struct Direct {
+    states: Vec<u32>,
+    factor: Factor,
+    /// The transitions out of the component, to values known by then, by the place of their source.
+    outside: Vec<(u32, u32, f64)>,
+}
+
+impl Direct {
+    pub(super) fn new(chain: &Chain, states: &[u32], factor: Factor, local: &mut [u32]) -> Direct {
+        Direct {
+            states: states.to_vec(),
+            factor,
+            outside: outside(chain, states, local),
+        }
+    }
+
+    pub(super) fn solve<L: Lane>(&self, x: &mut [L], scratch: &mut Vec<L>) {
+        scratch.clear();
+        scratch.extend(self.states.iter().map(|s| x[*s as usize]));
+        for (place, to, rate) in &self.outside {
+            scratch[*place as usize].add_scaled(*rate, x[*to as usize]);
+        }
+        self.factor.solve(scratch);
+        for (s, value) in self.states.iter().zip(scratch) {
+            x[*s as usize] = *value;
+        }
+    }
 }
 
 impl<'c> System<'c> {
@@ -81,20 +107,8 @@ impl<'c> System<'c> {
                     }
                     x[s] = sum.scaled(*scale);
                 }
-                Part::Direct(states, factor, outside) => {
-                    scratch.clear();
-                    scratch.extend(states.iter().map(|s| x[*s as usize]));
-                    for (place, to, rate) in outside {
-                        scratch[*place as usize].add_scaled(*rate, x[*to as usize]);
-                    }
-                    factor.solve(&mut scratch);
-                    for (s, value) in states.iter().zip(&scratch) {
-                        x[*s as usize] = *value;
-                    }
-                }
-                Part::Iterate(states, leaving, krylov) => {
-                    iterate::solve(self.chain, states, leaving, krylov.as_ref(), x)?;
-                }
+                Part::Direct(direct) => direct.solve(x, &mut scratch),
+                Part::Iterate(iterate) => iterate.solve(self.chain, x)?,
             }
         }
         Ok(())
@@ -114,36 +128,20 @@ fn part(
         .zip(&exit)
         .map(|(row, exit)| row.iter().map(|(_, rate)| rate).sum::<f64>() + exit)
         .collect();
-    let entries = if component.len() <= SMALL {
-        usize::MAX
-    } else {
-        component.len().saturating_mul(FILL_PER_STATE)
-    };
+    let transitions: usize = rows.iter().map(Vec::len).sum();
     let room = Room {
-        entries,
+        work: CHEAP_WORK * transitions as f64,
         bytes: *spare,
     };
-    match Factor::make(rows, exit, room) {
+    match Factor::make(rows, exit.clone(), room) {
         Made::Factor(factor) => {
             *spare -= factor.bytes();
-            Ok(Part::Direct(
-                component.to_vec(),
-                factor,
-                outside(chain, component, local),
-            ))
+            let direct = Direct::new(chain, component, factor, local);
+            Ok(Part::Direct(Box::new(direct)))
         }
-        Made::TooDear => {
-            let transitions = component.iter().map(|s| chain.row(*s as usize).count()).sum();
-            let bytes = Krylov::bytes(component.len(), transitions);
-            let krylov = if bytes <= *spare {
-                Krylov::new(chain, component, &leaving, local)
-            } else {
-                None
-            };
-            if krylov.is_some() {
-                *spare -= bytes;
-            }
-            Ok(Part::Iterate(component.to_vec(), leaving, krylov))
+        Made::TooDear(work) => {
+            let iterate = Iterate::new(chain, component, leaving, exit, work, local, spare);
+            Ok(Part::Iterate(Box::new(iterate)))
         }
         Made::TooLarge => Err(Memory::full(chain.memory)),
     }

@@ -4,7 +4,11 @@
 //! topological order; within a component, states are eliminated one by one without a subtraction, so that rates of 9999
 //! beside 0.02 cost no digits. Bounded questions are answered by uniformisation.
 
+mod dense;
+mod dissect;
 mod eliminate;
+mod fronts;
+mod gradients;
 mod graph;
 mod iterate;
 mod krylov;

@@ -4,7 +4,7 @@ use crate::chain::index;
 
 /// Components in the order in which they are complete: every component stands after those it leads to.
 pub(super) struct Components {
-    /// States, component after component.
+    /// States, component after component, and within one in the order in which they were found: neighbours stand near each other.
     pub(super) states: Vec<u32>,
     /// Where each component starts in `states`, and the end.
     pub(super) starts: Vec<usize>,
@@ -67,6 +67,7 @@ where
                         low[parent] = low[parent].min(low[here]);
                     }
                     if low[here] == order[here] {
+                        let start = found.states.len();
                         while let Some(member) = open.pop() {
                             done[member as usize] = true;
                             found.states.push(member);
@@ -74,6 +75,7 @@ where
                                 break;
                             }
                         }
+                        found.states[start..].sort_unstable();
                         found.starts.push(found.states.len());
                     }
                 }
@@ -91,10 +93,7 @@ mod tests {
     fn components_stand_after_what_they_lead_to() {
         let rows: Vec<Vec<usize>> = vec![vec![1], vec![2], vec![0, 3], vec![4], vec![3], vec![0]];
         let found = components(6, |s| rows[s].clone().into_iter());
-        let mut listed: Vec<Vec<u32>> = found.iter().map(<[u32]>::to_vec).collect();
-        for component in &mut listed {
-            component.sort_unstable();
-        }
+        let listed: Vec<Vec<u32>> = found.iter().map(<[u32]>::to_vec).collect();
         assert_eq!(listed, [vec![3, 4], vec![0, 1, 2], vec![5]]);
     }
 }

@@ -1,17 +1,15 @@
 //! The long run: a chain settles in one of the components that nothing leaves, and there in its stationary distribution.
 
 use super::eliminate::{Factor, Made, Room};
-use super::iterate::Settling;
-use super::linear::{System, within};
+use super::gradients::Gradients;
+use super::iterate::{Budget, MAX_SWEEPS, Settling};
+use super::linear::{CHEAP_WORK, System, within};
 use super::scc::components;
 use crate::chain::{Chain, Memory, index};
 use crate::error::Error;
 
 /// Steps of the jump chain that are taken to find a likely state.
 const LOOKS: usize = 100;
-
-/// Entries that the elimination of a small component may make.
-const FILL: usize = 500_000;
 
 /// The long-run probability of `inner`, from every state.
 pub(crate) fn steady_probability(chain: &Chain, inner: &[bool]) -> Result<Vec<f64>, Error> {
@@ -115,20 +113,27 @@ fn stationary(chain: &Chain, component: &[u32]) -> Result<Vec<f64>, Error> {
             inflow[local[to] as usize] += rate;
         }
     }
-    let times = match Factor::make(
-        rows.clone(),
-        exit.clone(),
-        Room {
-            entries: FILL.max(rest.len().saturating_mul(60)),
-            bytes: Memory::spare(chain.memory),
-        },
-    ) {
+    let transitions: usize = rows.iter().map(Vec::len).sum();
+    let spare = Memory::spare(chain.memory);
+    let room = Room {
+        work: CHEAP_WORK * transitions as f64,
+        bytes: spare,
+    };
+    let times = match Factor::make(rows.clone(), exit.clone(), room) {
         Made::Factor(factor) => {
             factor.solve_transposed(&mut inflow);
             inflow
         }
         Made::TooLarge => return Err(Memory::full(chain.memory)),
-        Made::TooDear => sweep(&rows, &exit, &inflow)?,
+        Made::TooDear(work) => {
+            let budget = Budget::new(work, rest.len() + transitions, spare);
+            let balance = Balance::new(&rows, &exit, &inflow);
+            let fits = Gradients::bytes(rest.len(), transitions) <= spare;
+            match fits.then(|| balance.by_gradients(budget.steps)).flatten() {
+                Some(times) => times,
+                None => balance.by_sweeps(&budget, rows, exit)?,
+            }
+        }
     };
     let total: f64 = 1.0 + times.iter().sum::<f64>();
     let mut weights: Vec<f64> = times.iter().map(|time| time / total).collect();
@@ -163,44 +168,94 @@ fn likely_first(chain: &Chain, component: &[u32]) -> usize {
         .unwrap_or(0)
 }
 
-/// Gauss–Seidel on the balance of flows, for components too large to eliminate.
-fn sweep(rows: &[Vec<(u32, f64)>], exit: &[f64], inflow: &[f64]) -> Result<Vec<f64>, Error> {
-    const MAX_SWEEPS: u64 = 200_000;
-    let mut sources: Vec<Vec<(u32, f64)>> = vec![Vec::new(); rows.len()];
-    for (s, row) in rows.iter().enumerate() {
-        for (to, rate) in row {
-            sources[*to as usize].push((index(s), *rate));
-        }
-    }
-    let leaving: Vec<f64> = rows
-        .iter()
-        .zip(exit)
-        .map(|(row, exit)| row.iter().map(|(_, rate)| rate).sum::<f64>() + exit)
-        .collect();
-    let mut x = vec![0.0f64; rows.len()];
-    let mut change = f64::INFINITY;
-    let mut settling = Settling::default();
-    let places: Vec<u32> = (0..rows.len()).map(index).collect();
-    for _ in 0..MAX_SWEEPS {
-        change = 0.0;
-        for s in 0..rows.len() {
-            let sum: f64 = sources[s]
-                .iter()
-                .map(|(from, rate)| rate * x[*from as usize])
-                .sum();
-            let value = (inflow[s] + sum) / leaving[s];
-            if value > 0.0 {
-                change = f64::max(change, ((value - x[s]) / value).abs());
+/// The balance of flows: what leaves a state is what flows into it.
+struct Balance<'b> {
+    /// Who leads to each state, and at which rate.
+    sources: Vec<Vec<(u32, f64)>>,
+    leaving: Vec<f64>,
+    inflow: &'b [f64],
+}
+
+impl<'b> Balance<'b> {
+    fn new(rows: &[Vec<(u32, f64)>], exit: &[f64], inflow: &'b [f64]) -> Balance<'b> {
+        let mut sources: Vec<Vec<(u32, f64)>> = vec![Vec::new(); rows.len()];
+        for (s, row) in rows.iter().enumerate() {
+            for (to, rate) in row {
+                sources[*to as usize].push((index(s), *rate));
             }
-            x[s] = value;
         }
-        if settling.settled(&places, &mut x, change) {
-            return Ok(x);
+        let leaving = rows
+            .iter()
+            .zip(exit)
+            .map(|(row, exit)| row.iter().map(|(_, rate)| rate).sum::<f64>() + exit)
+            .collect();
+        Balance {
+            sources,
+            leaving,
+            inflow,
         }
     }
-    Err(Error::Convergence {
-        iterations: MAX_SWEEPS,
-        change,
-        help: "the chain is large and mixes slowly; make counters and Erlang shapes smaller",
-    })
+
+    /// For the visits to each state rather than the time in it: they have the form that [`Gradients`] solves.
+    fn by_gradients(&self, steps: usize) -> Option<Vec<f64>> {
+        let mut rows: Vec<Vec<(u32, f64)>> = self
+            .sources
+            .iter()
+            .map(|sources| {
+                let shares = sources.iter();
+                shares
+                    .map(|(from, rate)| (*from, rate / self.leaving[*from as usize]))
+                    .collect()
+            })
+            .collect();
+        let visits = Gradients::new(rows.iter_mut())?.answer(self.inflow, steps)?;
+        Some(
+            visits
+                .iter()
+                .zip(&self.leaving)
+                .map(|(visits, leaving)| visits / leaving)
+                .collect(),
+        )
+    }
+
+    /// Gauss–Seidel, and elimination where it does not settle in time.
+    fn by_sweeps(
+        &self,
+        budget: &Budget,
+        rows: Vec<Vec<(u32, f64)>>,
+        exit: Vec<f64>,
+    ) -> Result<Vec<f64>, Error> {
+        let mut x = vec![0.0f64; self.leaving.len()];
+        let mut change = f64::INFINITY;
+        let mut settling = Settling::default();
+        let places: Vec<u32> = (0..x.len()).map(index).collect();
+        let mut unused = Some((rows, exit));
+        for sweep in 0..MAX_SWEEPS {
+            if sweep == budget.sweeps
+                && let Some((rows, exit)) = unused.take()
+                && let Some(factor) = budget.eliminate(rows, exit)
+            {
+                let mut times = self.inflow.to_vec();
+                factor.solve_transposed(&mut times);
+                return Ok(times);
+            }
+            change = 0.0;
+            for (s, sources) in self.sources.iter().enumerate() {
+                let sum: f64 = sources.iter().map(|(from, rate)| rate * x[*from as usize]).sum();
+                let value = (self.inflow[s] + sum) / self.leaving[s];
+                if value > 0.0 {
+                    change = f64::max(change, ((value - x[s]) / value).abs());
+                }
+                x[s] = value;
+            }
+            if settling.settled(&places, &mut x, change) {
+                return Ok(x);
+            }
+        }
+        Err(Error::Convergence {
+            iterations: MAX_SWEEPS,
+            change,
+            help: "the chain is large and mixes slowly; make counters and Erlang shapes smaller",
+        })
+    }
 }

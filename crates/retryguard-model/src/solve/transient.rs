@@ -12,39 +12,39 @@ const TAIL: f64 = 1e-14;
 struct Uniform<'c> {
     chain: &'c Chain,
     clock: f64,
-    /// States that keep their value.
-    frozen: Vec<bool>,
+    /// The part of the ticks at which each state stays; `None` for states that keep their value.
+    staying: Vec<Option<f64>>,
 }
 
 impl<'c> Uniform<'c> {
-    fn new(chain: &'c Chain, frozen: Vec<bool>) -> Uniform<'c> {
-        let fastest = (0..chain.states())
-            .filter(|s| !frozen[*s])
-            .map(|s| chain.exit_rate(s))
-            .fold(0.0, f64::max);
+    fn new(chain: &'c Chain, frozen: &[bool]) -> Uniform<'c> {
+        let leaving: Vec<f64> = (0..chain.states())
+            .map(|s| if frozen[s] { 0.0 } else { chain.exit_rate(s) })
+            .collect();
+        // Slightly faster than the fastest state, so that no chain is periodic.
+        let clock = leaving.iter().copied().fold(0.0, f64::max) * 1.02;
+        let staying = leaving
+            .iter()
+            .zip(frozen)
+            .map(|(leaving, frozen)| (!frozen && clock > 0.0).then(|| (clock - leaving) / clock))
+            .collect();
         Uniform {
             chain,
-            // Slightly faster than the fastest state, so that no chain is periodic.
-            clock: fastest * 1.02,
-            frozen,
+            clock,
+            staying,
         }
     }
 
     fn step(&self, from: &[f64], to: &mut [f64]) {
-        for (s, value) in to.iter_mut().enumerate() {
-            if self.frozen[s] {
-                *value = from[s];
-                continue;
-            }
-            let mut sum = 0.0;
-            let mut leaving = 0.0;
-            for (t, rate) in self.chain.row(s) {
-                if t != s {
-                    sum += rate * from[t];
-                    leaving += rate;
+        let tick = 1.0 / self.clock;
+        for (s, (value, staying)) in to.iter_mut().zip(&self.staying).enumerate() {
+            *value = match staying {
+                None => from[s],
+                Some(staying) => {
+                    let others = self.chain.row(s).filter(|(t, _)| *t != s);
+                    others.map(|(t, rate)| rate * from[t]).sum::<f64>() * tick + staying * from[s]
                 }
-            }
-            *value = (sum + (self.clock - leaving) * from[s]) / self.clock;
+            };
         }
     }
 
@@ -107,7 +107,7 @@ pub(crate) fn bounded_until(
         Some(upper) => {
             let frozen: Vec<bool> = (0..states).map(|s| right[s] || !left[s]).collect();
             let target: Vec<f64> = right.iter().map(|r| if *r { 1.0 } else { 0.0 }).collect();
-            Uniform::new(chain, frozen).after(&target, upper - lower, limit)?
+            Uniform::new(chain, &frozen).after(&target, upper - lower, limit)?
         }
     };
     if lower > 0.0 {
@@ -118,19 +118,19 @@ pub(crate) fn bounded_until(
             }
         }
         let frozen: Vec<bool> = left.iter().map(|l| !l).collect();
-        values = Uniform::new(chain, frozen).after(&values, lower, limit)?;
+        values = Uniform::new(chain, &frozen).after(&values, lower, limit)?;
     }
     Ok(values)
 }
 
 /// The expected value of `earned` at a time.
 pub(crate) fn instant(chain: &Chain, earned: &[f64], time: f64, limit: u64) -> Result<Vec<f64>, Error> {
-    Uniform::new(chain, vec![false; chain.states()]).after(earned, time, limit)
+    Uniform::new(chain, &vec![false; chain.states()]).after(earned, time, limit)
 }
 
 /// The expected sum of `earned` up to a time.
 pub(crate) fn cumulative(chain: &Chain, earned: &[f64], time: f64, limit: u64) -> Result<Vec<f64>, Error> {
-    let uniform = Uniform::new(chain, vec![false; chain.states()]);
+    let uniform = Uniform::new(chain, &vec![false; chain.states()]);
     if uniform.clock == 0.0 {
         return Ok(earned.iter().map(|e| e * time).collect());
     }

@@ -117,7 +117,11 @@ impl Tokens<'_> {
                 self.next();
                 self.node(ExprKind::Label(label), span)
             }
-            Token::Quoted(_) => Err(Error::at(span, "a label can be used in a property only")),
+            Token::Quoted(_) => Err(Error::with_help(
+                span,
+                "a label can be used in a property only",
+                "give the condition a name with `formula`, and use it without quotes",
+            )),
             Token::Word(word) => self.word(&word),
             _ => Err(self.unexpected("an expression")),
         }

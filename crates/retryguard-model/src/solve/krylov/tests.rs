@@ -7,6 +7,7 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
 use super::super::eliminate::{Factor, Made, Room};
+use super::super::gradients::{ACCEPTED, STEPS};
 use super::super::iterate;
 use super::*;
 
@@ -67,7 +68,7 @@ impl Drawn {
         let made = Krylov::new(&self.chain, &self.states(), &self.leaving(), &mut local)?;
         assert!(local.iter().all(|place| *place == u32::MAX));
         let mut x = self.earned.clone();
-        let found = made.solve(&self.chain, &mut x);
+        let found = made.solve(&self.chain, &mut x, STEPS);
         assert!(found || x == self.earned);
         found.then_some(x)
     }
@@ -80,7 +81,7 @@ impl Drawn {
             })
             .collect();
         let room = Room {
-            entries: usize::MAX,
+            work: f64::INFINITY,
             bytes: u64::MAX,
         };
         let Made::Factor(factor) = Factor::make(rows, self.exit.clone(), room) else {
@@ -194,7 +195,7 @@ fn a_mesh_agrees_with_sweeps() {
     let mesh = mesh(12, 1.0);
     let found = mesh.krylov().expect("its digits can be proven");
     let mut swept = mesh.earned.clone();
-    iterate::solve(&mesh.chain, &mesh.states(), &mesh.leaving(), None, &mut swept).unwrap();
+    iterate::sweep(&mesh.chain, &mesh.states(), &mesh.leaving(), &mut swept);
     assert!(apart(&found, &swept) < 1e-8);
 }
 
@@ -202,6 +203,29 @@ fn a_mesh_agrees_with_sweeps() {
 fn what_doubles_cannot_prove_is_refused() {
     // Some 1e15 steps until the corner: a residual of the last digit hides an error as large as the value.
     assert!(mesh(12, 30.0).krylov().is_none());
+}
+
+/// Neither gradients nor sweeps can solve it.
+#[test]
+fn what_is_refused_is_eliminated() {
+    let mesh = mesh(12, 30.0);
+    let mut local = vec![u32::MAX; mesh.exit.len()];
+    let (work, mut spare) = (1e8, u64::MAX);
+    let iterate = iterate::Iterate::new(
+        &mesh.chain,
+        &mesh.states(),
+        mesh.leaving(),
+        mesh.exit.clone(),
+        work,
+        &mut local,
+        &mut spare,
+    );
+    // A second right-hand side finds the factor of the first.
+    for _ in 0..2 {
+        let mut found = mesh.earned.clone();
+        iterate.solve(&mesh.chain, &mut found).unwrap();
+        assert_eq!(found, mesh.eliminated());
+    }
 }
 
 #[test]

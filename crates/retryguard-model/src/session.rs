@@ -1,0 +1,263 @@
+//! All questions about one model: what is built for them, on which of the ways they are answered.
+
+use crate::build::{Wanted, build};
+use crate::chain::Chain;
+use crate::check::{Answer, Outcome};
+use crate::clock::Stopwatch;
+use crate::elaborate::properties::{Formula, Operator, Query};
+use crate::error::Error;
+use crate::options::Options;
+use crate::program::Program;
+use crate::questions::{Question, collect, common_stop, names_initial, within_a_time};
+use crate::reduce::Reduction;
+use crate::solve;
+use crate::syntax::ast;
+use crate::truncated;
+
+/// Likelihoods below which states are left unexplored, tried from the finest.
+const TRUNCATIONS: &[f64] = &[1e-20, 1e-14, 1e-10, 1e-7, 1e-5];
+
+fn cut_note(limit: f64, chain: &Chain) -> String {
+    format!(
+        "truncated: {} states reached with a likelihood below {limit:e} are not explored",
+        chain.cut.len()
+    )
+}
+
+/// Said with a reward whose upper bound is infinite.
+pub(crate) const NO_UPPER_BOUND: &str = "the value is at least the one given; lower --truncate, or raise --max-states and --max-memory, until \
+     nothing is truncated; or ask for the reward within a time, R=? [ C<=t ], of states that earn a constant";
+
+pub(crate) struct Session<'s> {
+    pub(crate) program: &'s Program,
+    pub(crate) options: &'s Options,
+}
+
+/// A chain and where it keeps what was wanted of it.
+pub(crate) struct Built {
+    pub(crate) chain: Chain,
+    pub(crate) wanted: Wanted,
+    pub(crate) reduction: Reduction,
+    build_seconds: f64,
+    notes: Vec<String>,
+}
+
+impl Session<'_> {
+    pub(crate) fn answer(&self, questions: &[Question<'_>]) -> Result<Vec<Answer>, Error> {
+        let wanted = self.wanted(questions);
+        if self.options.reduce
+            && self.options.truncate.is_none()
+            && wanted.stop.is_some()
+            && !questions.iter().any(|(_, formula)| within_a_time(formula))
+            && let Some(answers) = self.by_levels(questions, &wanted)?
+        {
+            return Ok(answers);
+        }
+        let watch = Stopwatch::start();
+        // Merging states would move the label "init" to others.
+        let reduction = if self.options.reduce && !questions.iter().any(|(_, f)| names_initial(f)) {
+            Reduction::without_levels(self.program, &wanted)
+        } else {
+            Reduction::default()
+        };
+        let (chain, mut notes) = self.build_or_truncate(questions, &wanted, &reduction)?;
+        notes.extend(reduction.notes.iter().cloned());
+        let built = Built {
+            chain,
+            wanted,
+            reduction,
+            build_seconds: watch.seconds(),
+            notes,
+        };
+        questions
+            .iter()
+            .map(|(property, formula)| self.answer_one(&built, property, formula))
+            .collect()
+    }
+
+    /// Builds the chain, and where it is too large for the limits, as much of it as is likely to be reached.
+    fn build_or_truncate(
+        &self,
+        questions: &[Question<'_>],
+        wanted: &Wanted,
+        reduction: &Reduction,
+    ) -> Result<(Chain, Vec<String>), Error> {
+        let can = self.program.init.is_none() && questions.iter().all(|(_, f)| truncated::supports(f));
+        if self.options.truncate.is_some() && !can {
+            return Err(Error::Property {
+                reason: "a truncated space can answer P of F, U and G, R of F and C<=t only".to_owned(),
+            });
+        }
+        // An upper bound on a reward is sought from the values of the variables at the edge.
+        let kept = Wanted {
+            valuations: questions.iter().any(|(_, formula)| {
+                matches!(formula, Formula::Query(query) if matches!(query.operator, Operator::ReachReward(..)))
+            }),
+            ..wanted.clone()
+        };
+        if self.options.truncate.is_some() {
+            let chain = build(self.program, &kept, reduction, self.options)?;
+            let note = self.options.truncate.map(|limit| cut_note(limit, &chain));
+            return Ok((chain, note.into_iter().collect()));
+        }
+        let first = build(self.program, wanted, reduction, self.options);
+        let too_large = matches!(
+            first,
+            Err(Error::Limit {
+                what: "states" | "bytes of memory",
+                ..
+            })
+        );
+        if !too_large || !can {
+            return Ok((first?, Vec::new()));
+        }
+        for limit in TRUNCATIONS {
+            let options = Options {
+                truncate: Some(*limit),
+                ..self.options.clone()
+            };
+            if let Ok(chain) = build(self.program, &kept, reduction, &options) {
+                let note = cut_note(*limit, &chain);
+                return Ok((chain, vec![note]));
+            }
+        }
+        first.map(|chain| (chain, Vec::new()))
+    }
+
+    /// All that the questions need a chain to keep.
+    fn wanted(&self, questions: &[Question<'_>]) -> Wanted {
+        let mut wanted = Wanted::default();
+        for (_, formula) in questions {
+            collect(formula, &mut wanted);
+        }
+        wanted.stop = common_stop(questions);
+        wanted
+    }
+
+    /// The way of equal levels, where all questions are rewards or probabilities of reaching one target. Anything that goes
+    /// wrong on it may be due to states that only the levels together, not the model, can reach: then it is not taken.
+    fn by_levels(&self, questions: &[Question<'_>], wanted: &Wanted) -> Result<Option<Vec<Answer>>, Error> {
+        let watch = Stopwatch::start();
+        let reduction = Reduction::find(self.program, wanted, true);
+        if reduction.level.is_none() {
+            return Ok(None);
+        }
+        let Ok(chain) = build(self.program, wanted, &reduction, self.options) else {
+            return Ok(None);
+        };
+        let build_seconds = watch.seconds();
+        let watch = Stopwatch::start();
+        let Some(levels) = &chain.levels else {
+            return Ok(None);
+        };
+        let earned: Vec<Vec<f64>> = (0..wanted.rewards.len())
+            .map(|slot| earned(&chain, slot))
+            .collect();
+        let slices: Vec<&[f64]> = earned.iter().map(Vec::as_slice).collect();
+        let Some(values) = solve::level_rewards(&chain, levels, &slices)? else {
+            return Ok(None);
+        };
+        let solve_seconds = watch.seconds();
+        let answers = questions
+            .iter()
+            .map(|(property, formula)| {
+                let Formula::Query(query) = formula else {
+                    unreachable!("only questions have a common target")
+                };
+                let value = match &query.operator {
+                    Operator::ReachReward(place, _) => values[slot(wanted, *place)],
+                    // Every level is left for certain, so the target is reached for certain.
+                    _ => 1.0,
+                };
+                Answer {
+                    name: property.name.clone(),
+                    property: property.text.clone(),
+                    outcome: outcome(query, &[value]),
+                    states: chain.states() as u64,
+                    transitions: chain.transitions() as u64,
+                    build_seconds,
+                    solve_seconds,
+                    notes: reduction.notes.clone(),
+                }
+            })
+            .collect();
+        Ok(Some(answers))
+    }
+
+    fn answer_one(
+        &self,
+        built: &Built,
+        property: &ast::Property,
+        formula: &Formula,
+    ) -> Result<Answer, Error> {
+        let watch = Stopwatch::start();
+        let chain = &built.chain;
+        let mut notes = built.notes.clone();
+        let outcome = match formula {
+            Formula::Query(query) if !chain.cut.is_empty() => self.between(built, query, &mut notes)?,
+            Formula::Query(query) => {
+                let values = self.values(built, query)?;
+                if values.iter().any(|value| value.is_nan()) {
+                    return Err(Error::Property {
+                        reason: "the rates of this chain are too far apart for doubles".to_owned(),
+                    });
+                }
+                let initial: Vec<f64> = chain.initial.iter().map(|s| values[*s as usize]).collect();
+                outcome(query, &initial)
+            }
+            other => {
+                let truths = self.truths(built, other)?;
+                Outcome::Truth(chain.initial.iter().all(|s| truths[*s as usize]))
+            }
+        };
+        if matches!(outcome, Outcome::Between(_, high) if high.is_infinite())
+            && !notes.iter().any(|note| note.starts_with("no upper bound"))
+        {
+            notes.push(format!("no upper bound: {NO_UPPER_BOUND}"));
+        }
+        Ok(Answer {
+            name: property.name.clone(),
+            property: property.text.clone(),
+            outcome,
+            states: chain.states() as u64,
+            transitions: chain.transitions() as u64,
+            build_seconds: built.build_seconds,
+            solve_seconds: watch.seconds(),
+            notes,
+        })
+    }
+}
+
+/// What a state earns per unit of time, its transitions included.
+pub(crate) fn earned(chain: &Chain, slot: usize) -> Vec<f64> {
+    chain.state_rewards[slot]
+        .iter()
+        .zip(&chain.transition_rewards[slot])
+        .map(|(state, transitions)| state + transitions)
+        .collect()
+}
+
+pub(crate) fn slot(wanted: &Wanted, place: usize) -> usize {
+    wanted
+        .rewards
+        .iter()
+        .position(|known| *known == place)
+        .expect("every reward was collected")
+}
+
+fn outcome(query: &Query, initial: &[f64]) -> Outcome {
+    match query.bound {
+        Some((comparison, bound)) => {
+            Outcome::Truth(initial.iter().all(|value| comparison.holds(*value, bound)))
+        }
+        None => {
+            let low = initial.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = initial.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            if low == high {
+                Outcome::Number(low)
+            } else {
+                Outcome::Range(low, high)
+            }
+        }
+    }
+}

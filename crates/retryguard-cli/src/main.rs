@@ -5,6 +5,8 @@ mod chart;
 mod check;
 mod controller;
 mod demo;
+#[cfg(test)]
+mod documented;
 mod lab;
 mod lint;
 mod policy;

@@ -44,6 +44,15 @@ const DASHES: [&str; 4] = ["none", "7 4", "2 3", "9 3 2 3"];
 impl Figure<'_> {
     /// The picture as the text of an SVG file.
     pub(crate) fn svg(&self) -> String {
+        self.drawn(false)
+    }
+
+    /// The same with a mark of its own shape on every point of a line: for many lines of few points that run close to each other.
+    pub(crate) fn svg_with_marks(&self) -> String {
+        self.drawn(true)
+    }
+
+    fn drawn(&self, marks: bool) -> String {
         let rows = self.names.len().div_ceil(4);
         let legend = TOP + HEIGHT + 58.0;
         let height = legend + 22.0 * rows as f64 + 8.0;
@@ -67,7 +76,7 @@ impl Figure<'_> {
             _ => (&[LEFT, 490.0], 330.0),
         };
         for (panel, left) in self.panels.iter().zip(lefts) {
-            panel.draw(&mut out, *left, width);
+            panel.draw(&mut out, *left, width, marks);
         }
         for (place, name) in self.names.iter().enumerate() {
             let x = LEFT + 195.0 * (place % 4) as f64;
@@ -79,9 +88,14 @@ impl Figure<'_> {
                 mark(x + 17.0, y, place)
             } else {
                 format!(
-                    "<line x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\" {}/>",
+                    "<line x1=\"{x}\" y1=\"{y}\" x2=\"{}\" y2=\"{y}\" {}/>{}",
                     x + 34.0,
-                    stroke(place)
+                    stroke(place),
+                    if marks {
+                        shape(x + 17.0, y, place)
+                    } else {
+                        String::new()
+                    }
                 )
             };
             let _ = writeln!(
@@ -98,7 +112,7 @@ impl Figure<'_> {
 }
 
 impl Panel<'_> {
-    fn draw(&self, out: &mut String, left: f64, width: f64) {
+    fn draw(&self, out: &mut String, left: f64, width: f64, marks: bool) {
         let all = self.lines.iter().flatten().flatten();
         let highest = all.map(|(_, y)| *y).fold(0.0, f64::max);
         let step = nice_step(highest / 5.0);
@@ -157,6 +171,9 @@ impl Panel<'_> {
                     .map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value)))
                     .collect();
                 let _ = writeln!(out, "<polyline points=\"{}\" {}/>", path.join(" "), stroke(place));
+                for (at, value) in piece.iter().filter(|_| marks) {
+                    let _ = writeln!(out, "{}", shape(x(*at), y(*value), place));
+                }
             }
         }
     }
@@ -165,6 +182,26 @@ impl Panel<'_> {
 fn mark(x: f64, y: f64, place: usize) -> String {
     format!(
         "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{}\"/>",
+        COLOURS[place % COLOURS.len()]
+    )
+}
+
+/// Open shapes, so that one does not hide another on the same point.
+const SHAPES: [&str; 8] = [
+    "M-4,-4H4V4H-4Z",
+    "M0,-5L5,4H-5Z",
+    "M-5,0A5,5 0 1 0 5,0A5,5 0 1 0 -5,0Z",
+    "M0,-6L6,0L0,6L-6,0Z",
+    "M-4,-4L4,4M-4,4L4,-4",
+    "M0,5L5,-4H-5Z",
+    "M-6,0H6M0,-6V6",
+    "M-3,-6H3V6H-3Z",
+];
+
+fn shape(x: f64, y: f64, place: usize) -> String {
+    format!(
+        "<path transform=\"translate({x:.1},{y:.1})\" d=\"{}\" stroke=\"{}\" stroke-width=\"1.6\" fill=\"none\"/>",
+        SHAPES[place % SHAPES.len()],
         COLOURS[place % COLOURS.len()]
     )
 }

@@ -64,7 +64,7 @@ fn figure(title: &str, shown: &[Series<'_>]) -> String {
         ],
         names: shown.iter().map(|one| one.name.clone()).collect(),
     }
-    .svg()
+    .svg_with_marks()
 }
 
 fn panel<'t>(label: &'t str, shown: &[Series<'_>], value: fn(&Point) -> f64) -> Panel<'t> {

@@ -1,0 +1,137 @@
+//! The end of an attempt, and what follows from it: success, another attempt or the end of the call.
+
+use super::{Call, State, Step, Verdict};
+use crate::{
+    budget::Charge,
+    chance::Chance,
+    outcome::{Failure, FailureKind, Outcome},
+    refusal::Refusal,
+    target::{AttemptKind, Target},
+    time::Instant,
+};
+
+impl Call {
+    #[inline]
+    pub(super) fn succeed(&mut self, number: u8, target: &mut Target) -> Step {
+        self.drop_running(target);
+        target.on_call_end(true, self.tokens);
+        self.state = State::Over;
+        Step::Done(Verdict::Success { number })
+    }
+
+    #[cold]
+    pub(super) fn fail(
+        &mut self,
+        number: u8,
+        failure: &Failure,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        self.last_failure = Some((number, *failure));
+        if self.under_way().next().is_some() {
+            // Another attempt still runs and may succeed: no reason to send a third.
+            return Step::Wait;
+        }
+        match self.plan_retry(failure, target, now, chance) {
+            Ok((until, charge)) if until <= now => self.send(AttemptKind::Retry, charge, target, now, chance),
+            Ok((until, charge)) => {
+                self.state = State::BackingOff { until, charge };
+                Step::Wait
+            }
+            Err(refusal) => self.finish(refusal, target, now, chance),
+        }
+    }
+
+    /// Decides whether there is a retry and when, in the order that the module states.
+    fn plan_retry(
+        &mut self,
+        failure: &Failure,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Result<(Instant, Option<Charge>), Refusal> {
+        let rules = &target.settings().call;
+        if !failure.retryable {
+            return Err(Refusal::NotRetryable);
+        }
+        if failure.hints.retried_below > 0 && !rules.retry_retried {
+            return Err(Refusal::RetriedBelow);
+        }
+        if failure.hints.do_not_retry {
+            return Err(Refusal::TargetForbids);
+        }
+        if !self.idempotent && !failure.hints.never_sent {
+            return Err(Refusal::NotIdempotent);
+        }
+        if !self.replayable {
+            return Err(Refusal::NotReplayable);
+        }
+        if self.retries >= rules.retries || self.sent == u8::MAX {
+            return Err(Refusal::AttemptsUsed);
+        }
+        let retry = u32::from(self.retries) + 1;
+        let delay = rules
+            .backoff
+            .delay(retry, self.last_delay, chance)
+            .ok_or(Refusal::DelayTooLong)?;
+        let own = failure.hints.retry_after;
+        let at = target
+            .gate()
+            .retry_at(now.after(delay), self.criticality, own, now, chance);
+        if !self.can_begin(target, at) {
+            return Err(Refusal::Deadline);
+        }
+        let charge = target.allow_again(failure.kind == FailureKind::Timeout, now, chance)?;
+        self.last_delay = delay;
+        Ok((at, charge))
+    }
+
+    pub(super) fn on_running_timer(
+        &mut self,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        let late = self.under_way().filter(|running| running.ends <= now);
+        let Some(number) = late.map(|running| running.number).min() else {
+            return self.hedge(target, now, chance);
+        };
+        let timeout = target.settings().call.timeout;
+        match self.on_outcome(number, &Outcome::Failure(timeout), target, now, chance) {
+            Step::Wait => Step::Cancel(number),
+            // The timed-out attempt is replaced at once: the driver drops it when it sends the new one, as
+            // nothing else runs.
+            step => step,
+        }
+    }
+
+    #[cold]
+    pub(super) fn finish(
+        &mut self,
+        refusal: Refusal,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        self.drop_running(target);
+        target.on_call_end(false, self.tokens);
+        self.state = State::Over;
+        let told = self
+            .last_failure
+            .and_then(|(_, failure)| failure.hints.retry_after);
+        let retry_after = match told {
+            Some(wait) => Some(target.gate().jittered(wait, chance)),
+            None => target.retry_after(refusal, self.criticality, now, chance),
+        };
+        Step::Done(match self.last_failure {
+            None => Verdict::Refused { refusal, retry_after },
+            Some((number, failure)) => Verdict::Failure {
+                number,
+                failure,
+                refusal,
+                retry_after,
+            },
+        })
+    }
+}

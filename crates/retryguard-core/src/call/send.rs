@@ -1,0 +1,170 @@
+//! Sending an attempt: the last questions, and what is noted of it.
+
+use super::{Attempt, Call, Running, State, Step};
+use crate::{
+    budget::Charge,
+    chance::Chance,
+    deadline::Deadline,
+    hedge,
+    ratio::Ratio,
+    refusal::Refusal,
+    target::{Admission, AttemptKind, Permit, Target},
+    time::Instant,
+};
+
+impl Call {
+    /// What may have changed while an attempt that was decided waited: the request, the policy, the time.
+    #[inline]
+    pub(super) fn still_wanted(
+        &self,
+        kind: AttemptKind,
+        target: &Target,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        if kind == AttemptKind::Retry {
+            if !self.replayable {
+                return Err(Refusal::NotReplayable);
+            }
+            if self.retries >= target.settings().call.retries {
+                return Err(Refusal::AttemptsUsed);
+            }
+        }
+        if self.can_begin(target, now) {
+            Ok(())
+        } else {
+            Err(Refusal::Deadline)
+        }
+    }
+
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        kind: AttemptKind,
+        charge: Option<Charge>,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        if let Err(refusal) = self.still_wanted(kind, target, now) {
+            return self.unsent(kind, charge, refusal, target, now, chance);
+        }
+        match target.admit(kind, self.criticality, self.ticket, now, chance) {
+            Ok(Admission::Sent(permit)) => self.note_sent(permit, charge.as_ref(), target, now),
+            Ok(Admission::Queued(queued)) => {
+                let until = now.after(target.queue_wait()).min(self.deadline);
+                self.state = State::Queued {
+                    queued,
+                    charge,
+                    until,
+                };
+                Step::Wait
+            }
+            Err(refusal) => self.unsent(kind, charge, refusal, target, now, chance),
+        }
+    }
+
+    /// The wait before a retry is over. What the target has asked of everybody meanwhile holds for this
+    /// retry too, or everything that waits would still be sent to a target that has since said "stop".
+    pub(super) fn end_back_off(
+        &mut self,
+        charge: Option<Charge>,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        let refusal = if target.gate().forbids_retries(now) {
+            Refusal::TargetForbids
+        } else if target.guard_share() == Ratio::ZERO {
+            Refusal::Guard
+        } else {
+            let until = target.gate().retry_at(now, self.criticality, None, now, chance);
+            if until <= now {
+                return self.send(AttemptKind::Retry, charge, target, now, chance);
+            }
+            if self.can_begin(target, until) {
+                self.state = State::BackingOff { until, charge };
+                return Step::Wait;
+            }
+            Refusal::Deadline
+        };
+        self.unsent(AttemptKind::Retry, charge, refusal, target, now, chance)
+    }
+
+    /// Notes an attempt that is sent now. Its charge is spent.
+    #[inline]
+    pub(super) fn note_sent(
+        &mut self,
+        permit: Permit,
+        charge: Option<&Charge>,
+        target: &Target,
+        now: Instant,
+    ) -> Step {
+        let kind = permit.kind();
+        self.sent += 1;
+        match kind {
+            AttemptKind::First => {}
+            AttemptKind::Retry => self.retries += 1,
+            AttemptKind::Hedge => self.hedges += 1,
+        }
+        if let Some(charge) = charge {
+            self.tokens = charge.tokens();
+        }
+        let number = self.sent;
+        let ends = Deadline::at(self.deadline).bound(now, target.settings().call.attempt_timeout);
+        self.hedge_at = match target.hedge() {
+            Some(hedge) if self.idempotent && self.replayable && self.hedges < hedge.most() => {
+                now.after(hedge.delay())
+            }
+            _ => Instant::NEVER,
+        };
+        let running = Running { permit, number, ends };
+        if kind == AttemptKind::Hedge {
+            debug_assert!(
+                self.beside.len() < usize::from(hedge::Settings::MOST),
+                "hedges are bounded"
+            );
+            self.beside.push(running);
+        } else {
+            debug_assert!(self.running.is_none(), "only a hedge runs beside another");
+            self.running = Some(running);
+        }
+        self.state = State::Running;
+        Step::Send(Attempt { number, kind, ends })
+    }
+
+    /// An attempt was decided and is not sent.
+    #[cold]
+    pub(super) fn unsent(
+        &mut self,
+        kind: AttemptKind,
+        charge: Option<Charge>,
+        refusal: Refusal,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        target.refund(charge);
+        if kind == AttemptKind::Hedge {
+            self.hedge_at = Instant::NEVER;
+            self.state = State::Running;
+            return Step::Wait;
+        }
+        self.finish(refusal, target, now, chance)
+    }
+
+    /// Sends a hedge if everything that a retry needs speaks for it.
+    pub(super) fn hedge(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
+        self.hedge_at = Instant::NEVER;
+        // The policy may have changed, and the target may have asked to be left alone, since this was set.
+        let wanted = self.sent < u8::MAX
+            && target.hedge().is_some_and(|hedge| self.hedges < hedge.most())
+            && !target.gate().holds_again(self.criticality, now);
+        if !wanted || !self.can_begin(target, now) {
+            return Step::Wait;
+        }
+        match target.allow_again(false, now, chance) {
+            Ok(charge) => self.send(AttemptKind::Hedge, charge, target, now, chance),
+            Err(_) => Step::Wait,
+        }
+    }
+}

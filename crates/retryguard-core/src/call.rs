@@ -28,8 +28,6 @@ mod end;
 mod send;
 mod words;
 
-use std::time::Duration;
-
 use crate::{
     budget::Charge,
     bulkhead::Ticket,
@@ -63,7 +61,8 @@ pub struct Call {
     sent: u8,
     retries: u8,
     hedges: u8,
-    last_delay: Duration,
+    /// In nanoseconds.
+    last_delay: u64,
     last_failure: Option<(u8, Failure)>,
     /// What the last retry took from a quota.
     tokens: u32,
@@ -113,7 +112,7 @@ impl Call {
             sent: 0,
             retries: 0,
             hedges: 0,
-            last_delay: Duration::ZERO,
+            last_delay: 0,
             last_failure: None,
             tokens: 0,
         }
@@ -169,8 +168,9 @@ impl Call {
             State::Fresh | State::Over => Instant::NEVER,
             State::Queued { until, .. } | State::BackingOff { until, .. } => *until,
             State::Running => {
-                let ends = self.under_way().map(|running| running.ends);
-                ends.min().unwrap_or(Instant::NEVER).min(self.hedge_at)
+                let own = self.running.as_ref().map_or(Instant::NEVER, |it| it.ends);
+                let beside = self.beside.iter().map(|it| it.ends).min();
+                own.min(beside.unwrap_or(Instant::NEVER)).min(self.hedge_at)
             }
         };
         (next != Instant::NEVER).then_some(next)
@@ -209,6 +209,7 @@ impl Call {
     }
 
     /// Time has passed. Does one thing that is due; the driver reads [`Call::next_timer`] again afterwards.
+    #[inline]
     pub fn on_timer(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
         let now = target.clamp(now);
         if self.next_timer().is_none_or(|due| now < due) {

@@ -23,11 +23,18 @@ pub trait Chance {
     }
 
     /// A duration drawn uniformly from zero to `span`, both ends included, to the nanosecond.
+    #[inline]
     fn up_to(&mut self, span: Duration) -> Duration {
-        if span.is_zero() {
-            return Duration::ZERO;
+        Duration::from_nanos(self.nanos_up_to(nanos(span)))
+    }
+
+    /// The same in whole nanoseconds.
+    #[inline]
+    fn nanos_up_to(&mut self, span: u64) -> u64 {
+        if span == 0 {
+            return 0;
         }
-        Duration::from_nanos(self.below(nanos(span).saturating_add(1)))
+        self.below(span.saturating_add(1))
     }
 }
 

@@ -73,6 +73,7 @@ impl Gate {
     /// A failure of an attempt at `criticality` brought hints; `again` if the attempt was a retry or a hedge.
     /// They hold back what a server would shed before it, or with it: a target that sheds background work has
     /// not asked for its critical traffic to stop, and one that sheds a retry has not refused first attempts.
+    #[inline]
     pub fn on_hints(&mut self, hints: &Hints, criticality: Criticality, again: bool, now: Instant) {
         if let Some(wait) = hints.retry_after
             && self.settings.scope != Scope::Call
@@ -109,12 +110,14 @@ impl Gate {
 
     /// Whether the target has asked that nobody retries.
     #[must_use]
+    #[inline]
     pub fn forbids_retries(&self, now: Instant) -> bool {
         now < self.no_retry_until
     }
 
     /// When a retry that would be sent at `wanted` may be sent: at that time, or spread out after the gate
     /// has opened.
+    #[inline]
     pub fn retry_at(
         &self,
         wanted: Instant,

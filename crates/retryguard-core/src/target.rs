@@ -87,6 +87,8 @@ pub struct Target {
     bulkhead: Bulkhead,
     hedge: Option<Hedge>,
     guard: Option<Guard>,
+    /// Whether there is a part that hears of every end of an attempt.
+    listens: bool,
     sample: Sample,
     sample_ends: Instant,
     delays: Option<Latencies>,
@@ -112,6 +114,7 @@ impl Target {
             bulkhead: Bulkhead::new(bulkhead_or_none(settings.bulkhead), now),
             hedge: None,
             guard: None,
+            listens: false,
             sample: Sample::default(),
             sample_ends: Instant::NEVER,
             delays: None,
@@ -200,6 +203,7 @@ impl Target {
     }
 
     /// The share of retries that the guard lets through.
+    #[inline]
     #[must_use]
     pub fn guard_share(&self) -> Ratio {
         self.guard.as_ref().map_or(Ratio::ONE, Guard::share)
@@ -253,10 +257,12 @@ impl Target {
         self.bulkhead.wait()
     }
 
+    #[inline]
     pub(crate) fn gate(&self) -> &Gate {
         &self.gate
     }
 
+    #[inline]
     pub(crate) fn hedge(&self) -> Option<&Hedge> {
         self.hedge.as_ref()
     }

@@ -19,7 +19,7 @@ impl Call {
         Step::Done(Verdict::Success { number })
     }
 
-    #[cold]
+    #[inline]
     pub(super) fn fail(
         &mut self,
         number: u8,
@@ -34,7 +34,9 @@ impl Call {
             return Step::Wait;
         }
         match self.plan_retry(failure, target, now, chance) {
-            Ok((until, charge)) if until <= now => self.send(AttemptKind::Retry, charge, target, now, chance),
+            Ok((until, charge)) if until <= now => {
+                self.send_at_once(AttemptKind::Retry, charge, target, now, chance)
+            }
             Ok((until, charge)) => {
                 self.state = State::BackingOff { until, charge };
                 Step::Wait
@@ -44,6 +46,7 @@ impl Call {
     }
 
     /// Decides whether there is a retry and when, in the order that the module states.
+    #[inline]
     fn plan_retry(
         &mut self,
         failure: &Failure,
@@ -73,12 +76,11 @@ impl Call {
         let retry = u32::from(self.retries) + 1;
         let delay = rules
             .backoff
-            .delay(retry, self.last_delay, chance)
+            .delay_nanos(retry, self.last_delay, chance)
             .ok_or(Refusal::DelayTooLong)?;
         let own = failure.hints.retry_after;
-        let at = target
-            .gate()
-            .retry_at(now.after(delay), self.criticality, own, now, chance);
+        let wanted = Instant::from_nanos(now.as_nanos().saturating_add(delay));
+        let at = target.gate().retry_at(wanted, self.criticality, own, now, chance);
         if !self.can_begin(target, at) {
             return Err(Refusal::Deadline);
         }

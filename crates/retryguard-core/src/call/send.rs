@@ -36,7 +36,8 @@ impl Call {
         }
     }
 
-    #[inline]
+    /// Sends an attempt of a kind that the caller knows. Always part of its caller, as is what it asks.
+    #[inline(always)]
     pub(super) fn send(
         &mut self,
         kind: AttemptKind,
@@ -63,8 +64,22 @@ impl Call {
         }
     }
 
+    /// Sends a hedge, or a retry that waits for nothing: the rare ones, which share one copy of [`Call::send`].
+    #[inline(never)]
+    pub(super) fn send_at_once(
+        &mut self,
+        kind: AttemptKind,
+        charge: Option<Charge>,
+        target: &mut Target,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Step {
+        self.send(kind, charge, target, now, chance)
+    }
+
     /// The wait before a retry is over. What the target has asked of everybody meanwhile holds for this
     /// retry too, or everything that waits would still be sent to a target that has since said "stop".
+    #[inline]
     pub(super) fn end_back_off(
         &mut self,
         charge: Option<Charge>,
@@ -91,7 +106,7 @@ impl Call {
     }
 
     /// Notes an attempt that is sent now. Its charge is spent.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_sent(
         &mut self,
         permit: Permit,
@@ -163,7 +178,7 @@ impl Call {
             return Step::Wait;
         }
         match target.allow_again(false, now, chance) {
-            Ok(charge) => self.send(AttemptKind::Hedge, charge, target, now, chance),
+            Ok(charge) => self.send_at_once(AttemptKind::Hedge, charge, target, now, chance),
             Err(_) => Step::Wait,
         }
     }

@@ -16,8 +16,9 @@ use crate::{
 };
 
 impl Target {
-    /// Asks for leave to send an attempt, in the order that the module states.
-    #[inline]
+    /// Asks for leave to send an attempt, in the order that the module states. Always part of its caller, who knows the
+    /// kind: half of the questions are for one kind only, and the permit need not travel through memory.
+    #[inline(always)]
     pub(crate) fn admit(
         &mut self,
         kind: AttemptKind,
@@ -94,7 +95,7 @@ impl Target {
     }
 
     /// The last step: takes a probe where the breaker is half-open, and gives the place back where it refuses.
-    #[inline]
+    #[inline(always)]
     fn pass_breaker(
         &mut self,
         kind: AttemptKind,
@@ -143,6 +144,7 @@ impl Target {
     }
 
     /// Whether the target as a whole allows one more retry or hedge now, and what it costs.
+    #[inline]
     pub(crate) fn allow_again(
         &mut self,
         after_timeout: bool,

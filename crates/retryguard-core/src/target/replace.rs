@@ -64,6 +64,12 @@ impl Target {
             // A sample that has begun is not put off, or frequent swaps would starve the guard.
             self.sample_ends.min(now.after(guard.interval))
         });
+        self.listens = self.bulkhead.is_adaptive()
+            || self.breaker.is_some()
+            || self.budget.is_some()
+            || self.throttle.is_some()
+            || self.hedge.is_some()
+            || self.guard.is_some();
         self.settings = settings;
     }
 

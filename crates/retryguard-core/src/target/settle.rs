@@ -7,7 +7,7 @@ use super::{
     permit::{AttemptKind, Permit},
 };
 use crate::{
-    outcome::{FailureKind, Outcome},
+    outcome::{Failure, FailureKind, Outcome},
     time::Instant,
 };
 
@@ -20,9 +20,20 @@ impl Target {
             return self.abandon(permit);
         }
         permit.given_back = true;
+        self.bulkhead.release();
+        if self.listens {
+            self.tell(&permit, failure, now);
+        }
+        if let Some(failure) = failure {
+            let again = permit.kind != AttemptKind::First;
+            self.gate.on_hints(&failure.hints, permit.criticality, again, now);
+        }
+    }
+
+    /// Tells the parts that a policy may leave off of the end of an attempt.
+    fn tell(&mut self, permit: &Permit, failure: Option<&Failure>, now: Instant) {
         let rejected = failure.is_some_and(|failure| failure.rejection);
         let started = permit.started;
-        self.bulkhead.release();
         if self.bulkhead.is_adaptive() {
             self.bulkhead.on_latency(now.since(started), rejected, now);
         }
@@ -37,16 +48,10 @@ impl Target {
         if let Some(budget) = &mut self.budget {
             budget.on_attempt_end(failure.is_none(), now);
         }
-        match failure {
-            None => {
-                if let Some(hedge) = &mut self.hedge {
-                    hedge.on_success(now.since(started));
-                }
-            }
-            Some(failure) => {
-                let again = permit.kind != AttemptKind::First;
-                self.gate.on_hints(&failure.hints, permit.criticality, again, now);
-            }
+        if failure.is_none()
+            && let Some(hedge) = &mut self.hedge
+        {
+            hedge.on_success(now.since(started));
         }
         if self.guard.is_some() {
             self.sample_attempt(permit.kind, failure.is_none(), rejected, now.since(started));

@@ -53,7 +53,7 @@ pub struct Round {
     pub millis: f64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 enum Event {
     /// A client begins, or begins again.
     Begin(u32),
@@ -66,6 +66,7 @@ enum Event {
     /// The client hears that it lost.
     Lost(u32),
     /// The client hears that it won.
+    #[default]
     Won,
 }
 

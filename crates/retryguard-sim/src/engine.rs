@@ -18,7 +18,7 @@ use std::time::Duration;
 use retryguard_core::{Call, Criticality, Failure, FailureKind, Instant, Target, shed};
 
 use crate::{
-    conduct::{Conduct, extra::Part},
+    conduct::{Conduct, Extra, extra::Part},
     kernel::{Handle, Queue, Slab},
     streams::{Seed, Stream},
     world::{EdgePolicy, Shedding, World},
@@ -30,7 +30,7 @@ use record::Recorder;
 pub use record::{EdgeState, Moment, Run, ServiceRun, Shares, State, TimeLine};
 
 /// What can happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Event {
     /// The next call of an open-loop group begins.
     Arrival(u32),
@@ -69,6 +69,7 @@ enum Event {
     /// A decided change of capacity takes effect.
     Resize(u32),
     /// The time lines get their next step.
+    #[default]
     Step,
 }
 
@@ -152,6 +153,9 @@ struct Line<'a> {
     settings: std::sync::Arc<retryguard_core::target::Settings>,
     /// Whether a request that must not be done twice is retried all the same.
     retries_everything: bool,
+    /// Whether nothing stands between an answer and the call: no part of a foreign policy, no oracle, no hint to be
+    /// kept from it.
+    plain: bool,
     /// Whether all clients can be one: they share their state, or there is none to be kept apart.
     one_peer: bool,
     peers: Vec<Peer>,
@@ -225,6 +229,7 @@ impl<'a> Engine<'a> {
                     conduct,
                     to,
                     near: edge.network.is_nothing(),
+                    plain: conduct.extra == Extra::None && conduct.hears_hints() && !conduct.oracle,
                     one_peer: conduct.shared || tells_nothing && conduct.keeps_no_state(&settings),
                     settings,
                     retries_everything: conduct.retries_everything(name),
@@ -280,7 +285,7 @@ impl<'a> Engine<'a> {
             self.handle(event);
             while let Some((call, number, kind)) = self.refused.take() {
                 self.record.events += 1;
-                self.answered(call, number, Err(Failure::new(kind)));
+                self.answered(call, number, calls::turned_away(kind));
             }
         }
     }
@@ -292,7 +297,8 @@ impl<'a> Engine<'a> {
             || self.queue.now() > self.ends && self.flights.is_empty() && self.undelivered == 0
     }
 
-    #[inline]
+    /// Always part of the loop, its only caller: an event need not travel through memory.
+    #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrival(client) => self.arrival(client),
@@ -303,7 +309,7 @@ impl<'a> Engine<'a> {
             Event::Worked(job) => self.worked(job),
             Event::Answer(job) => self.answer(job),
             Event::TurnedAway { call, number, kind } => {
-                self.answered(call, number, Err(Failure::new(kind)));
+                self.answered(call, number, calls::turned_away(kind));
             }
             Event::Kill(job) => self.kill(job),
             Event::Timer(call) => self.timer(call),

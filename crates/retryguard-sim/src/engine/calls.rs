@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use retryguard_core::{
-    Call, Criticality, Deadline, Failure, Instant, Outcome, Target,
+    Call, Criticality, Deadline, Failure, FailureKind, Instant, Outcome, Target,
     bulkhead::Ticket,
     call::{Attempt, Facts, Step, Verdict},
+    outcome::Hints,
     target::AttemptKind,
 };
 
-use super::{Engine, Event, Flight, Job, Parent, Peer, descend, record::Recorder};
+use super::{
+    Engine, Event, Flight, Job, Line, Parent, Peer, descend,
+    floor::Floor,
+    record::{Recorder, Tally},
+};
 use crate::{
     conduct::extra::Part,
     distribution::seconds,
@@ -41,16 +46,27 @@ pub(super) enum Ended {
     Refused,
 }
 
+impl Line<'_> {
+    /// Clients up to this one are there from now on.
+    #[cold]
+    fn meet(&mut self, peer: u32, now: Instant) {
+        while self.peers.len() <= peer as usize {
+            self.peers.push(Peer {
+                target: Target::new(self.settings.clone(), now),
+                part: Part::new(&self.conduct.extra),
+            });
+        }
+    }
+}
+
 impl Engine<'_> {
+    #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a world has few edges")]
     pub(super) fn start_call(&mut self, origin: Origin) {
         let line = &mut self.lines[origin.edge];
         let peer = if line.one_peer { 0 } else { origin.peer };
-        while line.peers.len() <= peer as usize {
-            line.peers.push(Peer {
-                target: Target::new(line.settings.clone(), self.now),
-                part: Part::new(&line.conduct.extra),
-            });
+        if line.peers.len() <= peer as usize {
+            line.meet(peer, self.now);
         }
         let keyed = self.floors[line.to as usize].effects == Effects::Keyed;
         let idempotent = origin.idempotent || line.retries_everything || keyed;
@@ -105,13 +121,13 @@ impl Engine<'_> {
     }
 
     /// Does what a call says, and hears what its target has to tell.
-    #[inline]
     fn follow(&mut self, handle: Handle, step: &Step) {
         let flight = self
             .flights
             .get_mut(handle)
             .expect("a call that has just spoken is there");
         let (edge, number) = (flight.edge as usize, flight.peer as usize);
+        let line = &mut self.lines[edge];
         match step {
             Step::Wait => arm(flight, handle, &mut self.queue),
             Step::Cancel(_) => {
@@ -120,11 +136,47 @@ impl Engine<'_> {
             }
             Step::Send(attempt) => {
                 arm(flight, handle, &mut self.queue);
-                self.send(handle, attempt);
+                let peer = &mut line.peers[number];
+                // One that nobody waits for any more is forgotten.
+                if attempt.ends > self.now {
+                    let held = peer.part.hold(self.now);
+                    let floor = &mut self.floors[line.to as usize];
+                    let shut = floor.closed_to_all().filter(|_| line.near && held.is_zero());
+                    let Some(kind) = shut else {
+                        self.send(handle, attempt, held);
+                        let target = &mut self.lines[edge].peers[number].target;
+                        return hear(target, edge, self.now, &mut self.queue, &mut self.record);
+                    };
+                    note_refused(
+                        flight,
+                        attempt,
+                        floor,
+                        self.record.tally(line.to as usize, self.now),
+                    );
+                    if floor.refuses_at_once
+                        && self.refused.is_none()
+                        && self.queue.has_nothing_due()
+                        && !self.record.ended_early
+                    {
+                        self.refused = Some((handle, attempt.number, kind));
+                    } else {
+                        let takes = self.world.services[line.to as usize].rejection_time;
+                        let event = Event::TurnedAway {
+                            call: handle,
+                            number: attempt.number,
+                            kind,
+                        };
+                        self.queue.push(self.now.after(takes), event);
+                    }
+                }
             }
-            Step::Done(verdict) => self.done(handle, verdict),
+            Step::Done(verdict) => {
+                self.done(handle, verdict);
+                let target = &mut self.lines[edge].peers[number].target;
+                return hear(target, edge, self.now, &mut self.queue, &mut self.record);
+            }
         }
-        let target = &mut self.lines[edge].peers[number].target;
+        let target = &mut line.peers[number].target;
         hear(target, edge, self.now, &mut self.queue, &mut self.record);
     }
 
@@ -141,10 +193,40 @@ impl Engine<'_> {
             return self.held_too_long(handle);
         }
         // One that comes too early does nothing but set the next.
-        let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
-        let step = flight
-            .call
-            .on_timer(&mut peer.target, self.now, &mut flight.chance);
+        let edge = flight.edge as usize;
+        let line = &mut self.lines[edge];
+        let target = &mut line.peers[flight.peer as usize].target;
+        let mut step = flight.call.on_timer(target, self.now, &mut flight.chance);
+        // A retry of an overload, most often turned away at the door and answered before anything else happens: what
+        // `follow` and `answered` would do, without looking everything up again.
+        if let Step::Send(attempt) = &step
+            && line.plain
+            && line.near
+            && attempt.ends > self.now
+            && let floor = &mut self.floors[line.to as usize]
+            && floor.refuses_at_once
+            && let Some(kind) = floor.closed_to_all()
+            && self.queue.has_nothing_due()
+            && !self.record.ended_early
+        {
+            arm(flight, handle, &mut self.queue);
+            note_refused(
+                flight,
+                attempt,
+                floor,
+                self.record.tally(line.to as usize, self.now),
+            );
+            hear(target, edge, self.now, &mut self.queue, &mut self.record);
+            self.record.events += 1;
+            let (number, outcome) = (attempt.number, turned_away(kind));
+            step = flight
+                .call
+                .on_outcome(number, outcome, target, self.now, &mut flight.chance);
+            if matches!(step, Step::Wait) {
+                arm(flight, handle, &mut self.queue);
+                return hear(target, edge, self.now, &mut self.queue, &mut self.record);
+            }
+        }
         self.follow(handle, &step);
     }
 
@@ -166,50 +248,25 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends an attempt, or lets it wait for its turn; one that nobody waits for any more is forgotten.
-    #[inline]
-    fn send(&mut self, handle: Handle, attempt: &Attempt) {
+    /// Sends an attempt that is not refused at the door, or lets it wait for its turn.
+    fn send(&mut self, handle: Handle, attempt: &Attempt, held: Duration) {
         let flight = self.flights.get(handle).expect("was just looked at");
-        if attempt.ends <= self.now {
-            return;
-        }
-        let line = &mut self.lines[flight.edge as usize];
-        let service = line.to as usize;
-        let held = line.peers[flight.peer as usize].part.hold(self.now);
-        let propagates = line.conduct.propagates;
-        if !held.is_zero() || !line.near {
-            let request = request(flight, handle, attempt, line.to, propagates, self.now);
-            let job = self.jobs.insert(request);
-            return self.put_off(job, held);
-        }
-        let again = attempt.kind != AttemptKind::First;
-        let original = flight.original && !again;
-        self.record
-            .on_attempt(service, again, original, flight.counted, self.now);
-        let floor = &mut self.floors[service];
-        floor.counts.arrivals += 1;
-        if let Some(kind) = floor.closed_to_all() {
-            // What is refused at the door never becomes a request: in an overload that is most of them.
-            self.record.on_rejection(service, flight.counted);
-            let takes = self.world.services[service].rejection_time;
-            if takes.is_zero()
-                && self.refused.is_none()
-                && self.queue.has_nothing_due()
-                && !self.record.ended_early
-            {
-                self.refused = Some((handle, attempt.number, kind));
-                return;
-            }
-            let event = Event::TurnedAway {
-                call: handle,
-                number: attempt.number,
-                kind,
-            };
-            return self.queue.push(self.now.after(takes), event);
-        }
-        let request = request(flight, handle, attempt, line.to, propagates, self.now);
+        let line = &self.lines[flight.edge as usize];
+        let request = request(
+            flight,
+            handle,
+            attempt,
+            line.to,
+            line.conduct.propagates,
+            self.now,
+        );
+        let near = line.near;
         let job = self.jobs.insert(request);
-        self.enter(job);
+        if near && held.is_zero() {
+            self.reach(job);
+        } else {
+            self.put_off(job, held);
+        }
     }
 
     /// A request that was held back asks again; one that nobody waits for any more is forgotten.
@@ -234,10 +291,10 @@ impl Engine<'_> {
             return;
         }
         let job = self.jobs.get(handle).expect("a request that leaves is there");
-        let network = &self.world.edges[job.edge as usize].network;
-        if network.is_nothing() {
+        if self.lines[job.edge as usize].near {
             self.reach(handle);
         } else {
+            let network = &self.world.edges[job.edge as usize].network;
             let travel = network.draw(&mut self.seed.stream(job.lineage, Purpose::Network));
             self.queue.push(self.now.after(travel), Event::Reach(handle));
         }
@@ -249,14 +306,17 @@ impl Engine<'_> {
         let Some(answered) = self.jobs.get(job) else {
             return;
         };
-        let result = answered.result.expect("an answered request has a result");
+        let outcome = match answered.result.expect("an answered request has a result") {
+            Ok(()) => Outcome::Success,
+            Err(failure) => Outcome::Failure(failure),
+        };
         let (handle, number) = (answered.caller, answered.number);
         self.jobs.forget(job);
-        self.answered(handle, number, result);
+        self.answered(handle, number, &outcome);
     }
 
     /// An attempt is answered. Its caller may no longer be there.
-    pub(super) fn answered(&mut self, handle: Handle, number: u8, result: Result<(), Failure>) {
+    pub(super) fn answered(&mut self, handle: Handle, number: u8, outcome: &Outcome) {
         let Some(flight) = self.flights.get_mut(handle) else {
             return;
         };
@@ -264,19 +324,38 @@ impl Engine<'_> {
             return self.give_up(handle);
         }
         let line = &mut self.lines[flight.edge as usize];
+        if !line.plain {
+            return self.answered_through_parts(handle, number, outcome);
+        }
+        let target = &mut line.peers[flight.peer as usize].target;
+        let step = flight
+            .call
+            .on_outcome(number, outcome, target, self.now, &mut flight.chance);
+        if matches!(step, Step::Wait) {
+            arm(flight, handle, &mut self.queue);
+            let edge = flight.edge as usize;
+            return hear(target, edge, self.now, &mut self.queue, &mut self.record);
+        }
+        self.follow(handle, &step);
+    }
+
+    /// An answer on its way through what a foreign policy has beside the machines.
+    fn answered_through_parts(&mut self, handle: Handle, number: u8, outcome: &Outcome) {
+        let flight = self.flights.get_mut(handle).expect("was just looked at");
+        let line = &mut self.lines[flight.edge as usize];
         let peer = &mut line.peers[flight.peer as usize];
         if std::mem::take(&mut flight.charged) {
             peer.part.on_retry_end();
         }
-        let outcome = match result {
-            Ok(()) => {
+        let outcome = match *outcome {
+            Outcome::Success => {
                 peer.part.on_attempt_end(true, false, self.now);
                 Outcome::Success
             }
-            Err(mut failure) => {
+            Outcome::Failure(mut failure) => {
                 peer.part.on_attempt_end(false, failure.rejection, self.now);
                 if !line.conduct.hears_hints() {
-                    failure.hints = retryguard_core::outcome::Hints::NONE;
+                    failure.hints = Hints::NONE;
                 }
                 let another = failure.retryable && flight.call.retries() < line.settings.call.retries;
                 if another && line.conduct.oracle {
@@ -290,21 +369,9 @@ impl Engine<'_> {
                 Outcome::Failure(failure)
             }
         };
-        let step = flight
-            .call
-            .on_outcome(number, &outcome, &mut peer.target, self.now, &mut flight.chance);
-        if matches!(step, Step::Wait) {
-            arm(flight, handle, &mut self.queue);
-            let edge = flight.edge as usize;
-            return hear(
-                &mut peer.target,
-                edge,
-                self.now,
-                &mut self.queue,
-                &mut self.record,
-            );
-        }
-        self.follow(handle, &step);
+        self.drive(handle, |call, target, now, chance| {
+            call.on_outcome(number, &outcome, target, now, chance)
+        });
     }
 
     /// The oracle keeps a call until there is room, or until it is too late.
@@ -436,6 +503,31 @@ fn hear(target: &mut Target, edge: usize, now: Instant, queue: &mut Queue<Event>
             record.on_change(edge, &change);
         }
     }
+}
+
+/// Writes down that an attempt was refused at the door. It never becomes a request: in an overload most do not.
+#[inline(always)]
+fn note_refused(flight: &Flight, attempt: &Attempt, floor: &mut Floor, tally: &mut Tally) {
+    let again = attempt.kind != AttemptKind::First;
+    tally.on_attempt(again, flight.original && !again, flight.counted);
+    tally.on_rejection(flight.counted);
+    floor.counts.arrivals += 1;
+}
+
+/// What an attempt comes to that is turned away at the door.
+#[inline]
+pub(super) fn turned_away(kind: FailureKind) -> &'static Outcome {
+    static OUTCOMES: [Outcome; FailureKind::ALL.len()] = {
+        let mut all = [Outcome::Success; FailureKind::ALL.len()];
+        let mut index = 0;
+        while index < all.len() {
+            let kind = FailureKind::ALL[index];
+            all[kind as usize] = Outcome::Failure(Failure::new(kind));
+            index += 1;
+        }
+        all
+    };
+    &OUTCOMES[kind as usize]
 }
 
 /// Sets the call's timer, unless one that is early enough is set already: one that comes too early looks again.

@@ -170,7 +170,11 @@ impl Engine<'_> {
         let state = &mut self.callers[client as usize];
         let number = state.begun;
         state.begun += 1;
-        let peer = (number % u64::from(group.clients.max(1))) as u32;
+        let peer = if group.clients > 1 {
+            (number % u64::from(group.clients)) as u32
+        } else {
+            0
+        };
         let fresh = descend(u64::from(client) << 32, number);
         self.begin_call(client, 0, peer, fresh, fresh);
     }

@@ -34,7 +34,7 @@ impl Engine<'_> {
                 Effect::BrokenReplicas(count) => trouble.broken += count,
             }
         }
-        self.floors[service].trouble = trouble;
+        self.floors[service].set_trouble(trouble);
         self.next_waiting(service);
     }
 }

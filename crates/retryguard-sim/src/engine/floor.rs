@@ -38,6 +38,12 @@ pub(super) struct Floor {
     pub(super) seen: std::collections::HashMap<u64, ()>,
     /// What doing a request twice does, under the policy in force.
     pub(super) effects: Effects,
+    /// Whether a request that is turned away hears of it at once.
+    pub(super) refuses_at_once: bool,
+    /// Whether a request at the door is asked more than whether there is room.
+    asks: bool,
+    /// Requests that can be worked on at once.
+    workers: u32,
     /// Whether a call of it may go through an outbox, and what waits in it.
     pub(super) posts: bool,
     pub(super) outbox: super::outbox::Waiting,
@@ -144,7 +150,15 @@ impl Floor {
             Shedding::ByPolicy => policy_rule,
             Shedding::By(rule) => Some(rule),
         };
-        Self {
+        let effects = match (service.effects, policy_keys) {
+            (Effects::ByPolicy, true) => Effects::Keyed,
+            (Effects::ByPolicy, false) => Effects::Counted,
+            (effects, _) => effects,
+        };
+        let mut floor = Self {
+            asks: rule.is_some() || effects == Effects::Keyed,
+            refuses_at_once: service.rejection_time.is_zero(),
+            workers: 0,
             station,
             busy: 0,
             waiting: VecDeque::new(),
@@ -165,29 +179,29 @@ impl Floor {
                 size_seconds: 0.0,
             },
             seen: std::collections::HashMap::new(),
-            effects: match (service.effects, policy_keys) {
-                (Effects::ByPolicy, true) => Effects::Keyed,
-                (Effects::ByPolicy, false) => Effects::Counted,
-                (effects, _) => effects,
-            },
+            effects,
             posts: service.steps.iter().any(|step| step.outbox.is_some()),
             outbox: super::outbox::Waiting::default(),
             // Seven times the mean: one in a thousand of exponential times is longer.
             enough_time: 7.0 * time_of(&service.station).mean(),
             held: VecDeque::new(),
             held_late: Vec::new(),
-        }
+        };
+        floor.count_workers();
+        floor
     }
 
     /// Requests that can be worked on at once.
     #[inline]
     pub(super) fn workers(&self) -> u32 {
-        match &self.station {
+        self.workers
+    }
+
+    /// Counts the workers, whenever the size or the trouble changes.
+    fn count_workers(&mut self) {
+        self.workers = match &self.station {
             Room::Workers { replicas, each, .. } => {
                 let all = replicas.saturating_mul(*each);
-                if self.trouble.share == 1.0 {
-                    return all;
-                }
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
@@ -198,7 +212,13 @@ impl Floor {
             }
             Room::Capacity(_) => u32::MAX,
             Room::Instances(instances) => instances.most,
-        }
+        };
+    }
+
+    /// Other faults are in force.
+    pub(super) fn set_trouble(&mut self, trouble: Trouble) {
+        self.trouble = trouble;
+        self.count_workers();
     }
 
     /// Replicas, units of capacity, or instances in use.
@@ -222,6 +242,7 @@ impl Floor {
             Room::Capacity(tokens) => tokens.per_second = size,
             Room::Instances(_) => {}
         }
+        self.count_workers();
     }
 
     /// How much of it is in use: above one where requests wait.
@@ -236,11 +257,11 @@ impl Floor {
         if self.trouble.down {
             return Some(FailureKind::Unreachable);
         }
-        if self.trouble.broken > 0 || self.shed.is_some() || self.effects == Effects::Keyed {
+        if self.trouble.broken > 0 || self.asks {
             return None;
         }
         match &self.station {
-            Room::Workers { queue, .. } if self.waiting.len() >= *queue && self.busy >= self.workers() => {
+            Room::Workers { queue, .. } if self.waiting.len() >= *queue && self.busy >= self.workers => {
                 Some(FailureKind::Overload)
             }
             _ => None,

@@ -36,7 +36,8 @@ impl Engine<'_> {
         job.arrived = self.now;
         let service = job.service as usize;
         self.record
-            .on_attempt(service, job.again, job.original, job.counted, self.now);
+            .tally(service, self.now)
+            .on_attempt(job.again, job.original, job.counted);
         self.floors[service].counts.arrivals += 1;
         self.enter(handle);
     }
@@ -168,12 +169,14 @@ impl Engine<'_> {
         let waited = self.now.since(job.arrived);
         let service = &self.world.services[index];
         let floor = &mut self.floors[index];
-        if let Room::Workers { replicas, .. } = &floor.station {
+        if let Room::Workers { replicas, .. } = floor.station
+            && replicas > 1
+        {
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "an instance's number is below their count"
             )]
-            let instance = (floor.counts.arrivals % u64::from((*replicas).max(1))) as u32;
+            let instance = (floor.counts.arrivals % u64::from(replicas)) as u32;
             job.instance = instance;
         }
         floor.take_worker(self.now);
@@ -416,30 +419,29 @@ impl Engine<'_> {
     fn finish(&mut self, handle: Handle, result: Result<(), Failure>) {
         let job = self.jobs.get_mut(handle).expect("a request that ends is there");
         let index = job.service as usize;
+        let floor = &mut self.floors[index];
         job.result = Some(result);
-        let (key, counted, ran) = (job.key, job.counted, self.now.since(job.began));
+        let (success, counted) = (result.is_ok(), job.counted);
+        if counted {
+            floor.bill.requests += 1;
+            floor.bill.instance_millis += super::nanos(self.now.since(job.began)).div_ceil(1_000_000);
+        }
+        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut floor.shed) {
+            shed.leave(entry);
+        }
         let mut again = false;
-        if result.is_ok() && self.floors[index].effects != Effects::None {
-            again = self.floors[index].seen.insert(key, ()).is_some();
-            let keyed = self.floors[index].effects == Effects::Keyed;
+        if success && floor.effects != Effects::None {
+            again = floor.seen.insert(job.key, ()).is_some();
+            let keyed = floor.effects == Effects::Keyed;
             if !(again && keyed) {
                 self.record.on_effect(index, again, counted);
             }
             again &= keyed;
         }
+        self.record.on_served(index, success, counted);
         // One that has had its effect before, under the same key, owes nobody anything new.
-        if result.is_ok() && self.floors[index].posts && !again {
+        if success && floor.posts && !again {
             self.write_letters(handle);
-        }
-        if counted {
-            let bill = &mut self.floors[index].bill;
-            bill.requests += 1;
-            bill.instance_millis += u64::try_from(ran.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-        }
-        self.record.on_served(index, result.is_ok(), counted);
-        let job = self.jobs.get_mut(handle).expect("was just looked at");
-        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[index].shed) {
-            shed.leave(entry);
         }
         self.release(handle);
         let travel = self.network(handle);
@@ -452,10 +454,10 @@ impl Engine<'_> {
 
     fn network(&self, handle: Handle) -> Duration {
         let job = self.jobs.get(handle).expect("a request that answers is there");
-        let network = &self.world.edges[job.edge as usize].network;
-        if network.is_nothing() {
+        if self.lines[job.edge as usize].near {
             return Duration::ZERO;
         }
+        let network = &self.world.edges[job.edge as usize].network;
         network.draw(&mut self.seed.stream(descend(job.lineage, 7), Purpose::Network))
     }
 
@@ -479,8 +481,12 @@ impl Engine<'_> {
 
     /// Free workers take those who wait.
     pub(super) fn next_waiting(&mut self, index: usize) {
-        while self.floors[index].busy < self.floors[index].workers() {
-            let Some(next) = self.floors[index].waiting.pop_front() else {
+        loop {
+            let floor = &mut self.floors[index];
+            if floor.busy >= floor.workers() {
+                break;
+            }
+            let Some(next) = floor.waiting.pop_front() else {
                 break;
             };
             if self.nobody_waits_for(next, index) {

@@ -1,6 +1,7 @@
 //! What is written down of a run.
 
 mod recovery;
+mod tally;
 mod time_line;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::{
 };
 
 use recovery::Seconds;
+pub(super) use tally::Tally;
 pub use time_line::{EdgeState, Moment, Shares, State, TimeLine};
 
 /// What one run of one policy came to. Only calls that began while the world was measured are counted, with
@@ -176,6 +178,8 @@ pub(super) struct Recorder {
     ended: u64,
     seconds: Seconds,
     lines: TimeLine,
+    /// One for each service.
+    tallies: Vec<Tally>,
     breaker_open: f64,
     guard_off: f64,
     looks: u32,
@@ -221,6 +225,7 @@ impl Recorder {
             ended: 0,
             seconds: Seconds::default(),
             lines: TimeLine::new(world),
+            tallies: vec![Tally::default(); world.services.len()],
             breaker_open: 0.0,
             guard_off: 0.0,
             looks: 0,
@@ -232,6 +237,7 @@ impl Recorder {
     pub(super) fn on_call(&mut self, now: Instant) -> bool {
         let counted = now >= self.from && now < self.until;
         self.run.calls += u64::from(counted);
+        self.turn_to(now);
         self.lines.at(now).calls += 1;
         counted
     }
@@ -246,6 +252,7 @@ impl Recorder {
         let success = matches!(ended, Ended::Success);
         let taken = super::nanos(latency);
         self.seconds.add(now, success);
+        self.turn_to(now);
         self.lines.on_call_end(now, success, taken);
         if !counted {
             return;
@@ -262,37 +269,37 @@ impl Recorder {
         }
     }
 
+    /// The counts of a service, for a request that comes now and is part of a step of the time line.
     #[inline]
-    pub(super) fn on_attempt(
-        &mut self,
-        service: usize,
-        again: bool,
-        original: bool,
-        counted: bool,
-        now: Instant,
-    ) {
-        self.lines.on_attempt(service, again, now);
-        if counted {
-            let service = &mut self.run.services[service];
-            service.attempts += 1;
-            service.retries += u64::from(again);
-            service.originals += u64::from(original);
-        }
+    pub(super) fn tally(&mut self, service: usize, now: Instant) -> &mut Tally {
+        self.turn_to(now);
+        &mut self.tallies[service]
     }
 
+    #[inline]
     pub(super) fn on_rejection(&mut self, service: usize, counted: bool) {
-        self.run.services[service].rejections += u64::from(counted);
+        self.tallies[service].on_rejection(counted);
     }
 
     #[inline]
     pub(super) fn on_served(&mut self, service: usize, success: bool, counted: bool) {
-        if counted {
-            let service = &mut self.run.services[service];
-            if success {
-                service.succeeded += 1;
-            } else {
-                service.failed += 1;
-            }
+        self.tallies[service].on_served(success, counted);
+    }
+
+    /// Before the time line moves on to another step, what was counted in the present one is written down there.
+    #[inline]
+    fn turn_to(&mut self, now: Instant) {
+        if !self.lines.is_at(now) {
+            self.end_step();
+            self.lines.at(now);
+        }
+    }
+
+    #[cold]
+    fn end_step(&mut self) {
+        for (service, tally) in self.tallies.iter_mut().enumerate() {
+            let (attempts, retries) = std::mem::take(&mut tally.step);
+            self.lines.add_attempts(service, attempts, retries);
         }
     }
 
@@ -344,6 +351,15 @@ impl Recorder {
         let looks = f64::from(self.looks.max(1));
         self.run.breaker_open = self.breaker_open / looks;
         self.run.guard_off = self.guard_off / looks;
+        self.end_step();
+        for (service, tally) in self.run.services.iter_mut().zip(&self.tallies) {
+            service.attempts = tally.attempts;
+            service.originals = tally.originals;
+            service.retries = tally.retries;
+            service.rejections = tally.rejections;
+            service.succeeded = tally.succeeded;
+            service.failed = tally.failed;
+        }
         for ((service, floor), plan) in self.run.services.iter_mut().zip(floors).zip(&world.services) {
             service.bill = billed(floor, &plan.price, &plan.station);
             service.size_seconds = floor.bill.size_seconds;
@@ -436,6 +452,7 @@ impl Engine<'_> {
         }
         let sizes = self.floors.iter().map(Floor::size);
         let waiting = self.floors.iter().map(|floor| floor.waiting.len());
+        record.end_step();
         record
             .lines
             .on_state(self.now, state, edges, bill, sizes, waiting);

@@ -10,6 +10,8 @@
 
 mod far;
 
+use std::collections::VecDeque;
+
 use retryguard_core::Instant;
 
 use far::Far;
@@ -20,26 +22,32 @@ const NEAR: usize = 16;
 /// Future events, the earliest first.
 #[derive(Debug)]
 pub struct Queue<E> {
-    /// The next events, the earliest last; all of them lie before `bound`.
-    near: Vec<(u64, E)>,
+    /// The next events, the earliest last, of which there are `count`; all of them lie before `bound`, or were there
+    /// when it was set.
+    near: [(u64, E); NEAR],
+    count: usize,
     /// Where the other part begins.
     bound: u64,
-    far: Far<E>,
     now: u64,
+    /// What did not find a place in the row and has the same time as everything in it.
+    crowd: VecDeque<E>,
+    far: Far<E>,
 }
 
-impl<E: Copy> Default for Queue<E> {
+impl<E: Copy + Default> Default for Queue<E> {
     fn default() -> Self {
         Self {
-            near: Vec::with_capacity(NEAR),
+            near: [(0, E::default()); NEAR],
+            count: 0,
             bound: u64::MAX,
-            far: Far::new(),
             now: 0,
+            crowd: VecDeque::new(),
+            far: Far::new(),
         }
     }
 }
 
-impl<E: Copy> Queue<E> {
+impl<E: Copy + Default> Queue<E> {
     /// An empty queue at time zero.
     #[must_use]
     pub fn new() -> Self {
@@ -48,13 +56,13 @@ impl<E: Copy> Queue<E> {
 
     /// How many events wait.
     #[must_use]
-    pub const fn len(&self) -> usize {
-        self.near.len() + self.far.len()
+    pub fn len(&self) -> usize {
+        self.count + self.crowd.len() + self.far.len()
     }
 
     /// Whether no event waits.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
@@ -69,71 +77,93 @@ impl<E: Copy> Queue<E> {
     #[inline]
     #[must_use]
     pub fn has_nothing_due(&self) -> bool {
-        self.bound > self.now && self.near.last().is_none_or(|&(at, _)| at > self.now)
+        self.bound > self.now && (self.count == 0 || self.near[(self.count - 1) % NEAR].0 > self.now)
     }
 
     /// Schedules an event. One that lies in the past happens now, after everything that is already due.
     #[inline]
     pub fn push(&mut self, at: Instant, event: E) {
         let at = at.as_nanos().max(self.now);
-        if at >= self.bound {
-            return self.far.file(at, event);
+        if at >= self.bound || self.count >= NEAR {
+            return self.push_far(at, event);
         }
-        if self.near.len() >= NEAR {
-            self.spill();
-            if at >= self.bound {
-                return self.far.file(at, event);
-            }
-        }
-        stand_in(&mut self.near, at, event);
+        stand_in(&mut self.near, &mut self.count, at, event);
     }
 
     /// The next event and its time.
     #[inline]
     pub fn pop(&mut self) -> Option<(Instant, E)> {
-        if self.near.is_empty() {
-            self.refill();
+        if self.count == 0 && !self.refill() {
+            return None;
         }
-        let (at, event) = self.near.pop()?;
+        self.count -= 1;
+        let (at, event) = self.near[self.count % NEAR];
         self.now = at;
         Some((Instant::from_nanos(at), event))
     }
 
-    /// Files the later half of the row, and whatever has the same time as that.
-    #[cold]
-    fn spill(&mut self) {
-        self.bound = self.near[self.near.len() / 2].0;
-        let later = self.near.partition_point(|&(at, _)| at >= self.bound);
-        for (at, event) in self.near.drain(..later).rev() {
+    #[inline(never)]
+    fn push_far(&mut self, at: u64, event: E) {
+        if at < self.bound {
+            self.spill();
+        }
+        if at < self.bound {
+            stand_in(&mut self.near, &mut self.count, at, event);
+        } else {
             self.far.file(at, event);
         }
     }
 
-    /// Gets the next events into the row, which is empty.
-    fn refill(&mut self) {
-        let near = &mut self.near;
-        if let Some(bound) = self.far.take(NEAR, |at, event| stand_in(near, at, event)) {
-            let few = self.far.len() == 0 && near.len() <= NEAR / 2;
-            self.bound = if few { u64::MAX } else { bound };
+    /// Files the later half of the row, which is full, and whatever has the same time as that.
+    fn spill(&mut self) {
+        self.bound = self.near[NEAR / 2].0;
+        let later = self.near.partition_point(|&(at, _)| at >= self.bound);
+        for &(at, event) in self.near[..later].iter().rev() {
+            self.far.file(at, event);
         }
+        self.near.copy_within(later.., 0);
+        self.count = NEAR - later;
+    }
+
+    /// Gets the next events into the row, which is empty. Whether there are any.
+    #[inline(never)]
+    fn refill(&mut self) -> bool {
+        let (near, count, crowd) = (&mut self.near, &mut self.count, &mut self.crowd);
+        if crowd.is_empty() {
+            let taken = self.far.take(NEAR, |at, event| {
+                if *count < NEAR {
+                    stand_in(near, count, at, event);
+                } else {
+                    crowd.push_back(event);
+                }
+            });
+            let few = self.far.len() == 0 && *count <= NEAR / 2;
+            self.bound = taken.filter(|_| !few).unwrap_or(u64::MAX);
+        } else {
+            // A crowd has one time, which is where the other part begins.
+            for event in crowd.drain(..crowd.len().min(NEAR)) {
+                stand_in(near, count, self.bound, event);
+            }
+        }
+        self.count > 0
     }
 }
 
-/// Puts an event into a row, before all that are due earlier or were there before it with the same time.
+/// Puts an event into a row that has a place, before all that are due earlier or were there before it with the same
+/// time. The remainders are no arithmetic: they say that an index is one.
 #[inline]
-fn stand_in<E: Copy>(row: &mut Vec<(u64, E)>, at: u64, event: E) {
-    row.push((at, event));
-    let mut open = row.as_mut_slice();
-    while let Some((place, before)) = std::mem::take(&mut open).split_last_mut() {
-        match before.last() {
-            Some(&next) if next.0 <= at => *place = next,
-            _ => {
-                *place = (at, event);
-                break;
-            }
+fn stand_in<E: Copy>(near: &mut [(u64, E); NEAR], count: &mut usize, at: u64, event: E) {
+    let mut place = *count;
+    *count += 1;
+    while place > 0 {
+        let next = near[(place - 1) % NEAR];
+        if next.0 > at {
+            break;
         }
-        open = before;
+        near[place % NEAR] = next;
+        place -= 1;
     }
+    near[place % NEAR] = (at, event);
 }
 
 #[cfg(test)]

@@ -90,11 +90,16 @@ impl TimeLine {
         }
     }
 
+    /// Whether a time lies in the present step.
+    #[inline]
+    pub(super) fn is_at(&self, now: Instant) -> bool {
+        (self.begins..self.ends).contains(&now.as_nanos())
+    }
+
     #[inline]
     pub(super) fn at(&mut self, now: Instant) -> &mut Moment {
-        let now = now.as_nanos();
-        if now < self.begins || now >= self.ends {
-            self.turn_to(now);
+        if !self.is_at(now) {
+            self.turn_to(now.as_nanos());
         }
         &mut self.steps[self.present]
     }
@@ -126,11 +131,12 @@ impl TimeLine {
         moment.latency.add(took);
     }
 
-    #[inline]
-    pub(super) fn on_attempt(&mut self, service: usize, again: bool, now: Instant) {
-        let moment = self.at(now);
-        moment.attempts[service] += 1;
-        moment.retries[service] += u32::from(again);
+    /// Adds requests to the present step.
+    pub(super) fn add_attempts(&mut self, service: usize, attempts: u32, retries: u32) {
+        if let Some(moment) = self.steps.get_mut(self.present) {
+            moment.attempts[service] += attempts;
+            moment.retries[service] += retries;
+        }
     }
 
     pub(super) fn on_state(

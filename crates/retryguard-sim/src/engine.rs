@@ -9,7 +9,9 @@ mod clients;
 mod faults;
 mod floor;
 mod jobs;
+mod oracle;
 mod outbox;
+mod pools;
 mod record;
 mod scale;
 

@@ -17,7 +17,6 @@ use super::{
 };
 use crate::{
     conduct::extra::Part,
-    distribution::seconds,
     kernel::{Handle, Queue, Slab},
     streams::{Purpose, Stream},
     world::Effects,
@@ -107,7 +106,7 @@ impl Engine<'_> {
 
     /// Gives a call an input and does what it says.
     #[inline]
-    fn drive(
+    pub(super) fn drive(
         &mut self,
         handle: Handle,
         input: impl FnOnce(&mut Call, &mut Target, Instant, &mut Stream) -> Step,
@@ -374,86 +373,6 @@ impl Engine<'_> {
         });
     }
 
-    /// The oracle keeps a call until there is room, or until it is too late.
-    fn hold(&mut self, handle: Handle, failed: Option<(u8, Failure)>) {
-        let flight = self
-            .flights
-            .get_mut(handle)
-            .expect("a call that is held is there");
-        flight.held = Some(failed);
-        let to = self.world.edges[flight.edge as usize].to;
-        let deadline = flight.call.deadline().moment();
-        if failed.is_none() && deadline < flight.timer {
-            flight.timer = deadline;
-            self.queue.push(deadline, Event::Timer(handle));
-        }
-        self.floors[to].hold(handle);
-        self.use_room(to);
-    }
-
-    /// There may be room at a service: whoever is held for it is sent. The oldest first among those with time
-    /// enough to be served, because they have the least of it left; then the latest of the others.
-    pub(super) fn use_room(&mut self, service: usize) {
-        let enough = seconds(self.floors[service].enough_time);
-        while self.floors[service].has_room(self.now) {
-            let (handle, late) = match self.floors[service].unhold() {
-                Some(found) => found,
-                None => return,
-            };
-            let Some(flight) = self
-                .flights
-                .get_mut(handle)
-                .filter(|flight| flight.held.is_some())
-            else {
-                continue;
-            };
-            if !late && self.now.after(enough) > flight.call.deadline().moment() {
-                self.floors[service].hold_late(handle);
-                continue;
-            }
-            match flight.held.take() {
-                None => {}
-                Some(None) => self.drive(handle, |call, target, now, chance| {
-                    call.start(target, now, chance)
-                }),
-                Some(Some((number, failure))) => self.drive(handle, |call, target, now, chance| {
-                    call.on_outcome(number, &Outcome::Failure(failure), target, now, chance)
-                }),
-            }
-        }
-        if self.floors[service].holds_any() && !std::mem::replace(&mut self.floors[service].looks, true) {
-            #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
-            self.queue.push(
-                self.floors[service].next_look(self.now),
-                Event::Room(service as u32),
-            );
-        }
-    }
-
-    pub(super) fn room(&mut self, service: u32) {
-        self.floors[service as usize].looks = false;
-        self.use_room(service as usize);
-    }
-
-    fn held_too_long(&mut self, handle: Handle) {
-        let flight = self.flights.get_mut(handle).expect("was just looked at");
-        if self.now < flight.call.deadline().moment() {
-            return arm(flight, handle, &mut self.queue);
-        }
-        match flight.held.take() {
-            Some(Some((number, failure))) => self.drive(handle, |call, target, now, chance| {
-                let last = Failure {
-                    retryable: false,
-                    ..failure
-                };
-                call.on_outcome(number, &Outcome::Failure(last), target, now, chance)
-            }),
-            _ => self.drive(handle, |call, target, now, chance| {
-                call.start(target, now, chance)
-            }),
-        }
-    }
-
     fn done(&mut self, handle: Handle, verdict: &Verdict) {
         let flight = self.flights.get_mut(handle).expect("a call that ends is there");
         let (edge, parent, began, counted) = (flight.edge, flight.parent, flight.began, flight.counted);
@@ -532,7 +451,7 @@ pub(super) fn turned_away(kind: FailureKind) -> &'static Outcome {
 
 /// Sets the call's timer, unless one that is early enough is set already: one that comes too early looks again.
 #[inline(always)]
-fn arm(flight: &mut Flight, handle: Handle, queue: &mut Queue<Event>) {
+pub(super) fn arm(flight: &mut Flight, handle: Handle, queue: &mut Queue<Event>) {
     if let Some(at) = flight.call.next_timer()
         && at < flight.timer
     {

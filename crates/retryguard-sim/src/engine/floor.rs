@@ -95,7 +95,7 @@ impl Trouble {
 #[derive(Debug)]
 pub(super) struct PoolState {
     pub(super) free: u32,
-    pub(super) waiting: VecDeque<super::jobs::Planned>,
+    pub(super) waiting: VecDeque<super::pools::Planned>,
 }
 
 /// What an autoscaler reads, since it last did.

@@ -31,6 +31,7 @@ impl Target {
     }
 
     /// Tells the parts that a policy may leave off of the end of an attempt.
+    #[inline]
     fn tell(&mut self, permit: &Permit, failure: Option<&Failure>, now: Instant) {
         let rejected = failure.is_some_and(|failure| failure.rejection);
         let started = permit.started;

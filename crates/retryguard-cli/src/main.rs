@@ -9,6 +9,7 @@ mod demo;
 mod documented;
 mod lab;
 mod lint;
+mod output;
 mod policy;
 mod predict;
 mod simulate;

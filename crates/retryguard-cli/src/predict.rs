@@ -1,9 +1,6 @@
 //! `retryguard predict`: what retries do to a target, from closed forms, before anything is built.
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use retryguard_model::closed_forms::{
     Attempts, BadInput, Below, Buffer, Delay, Feedback, Load, Overload, Threshold,
@@ -45,11 +42,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     } else {
         prediction.as_text()
     };
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match crate::output::print(&text) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("retryguard predict: cannot write the prediction: {error}");
             ExitCode::from(2)

@@ -12,7 +12,6 @@ mod tournament;
 
 use std::{
     fs,
-    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -27,6 +26,7 @@ use retryguard_sim::{
     world::World,
 };
 
+use crate::output::{print, write};
 use progress::Progress;
 
 /// Simulate a scenario: the same machines that run in production, in a whole world.
@@ -72,14 +72,10 @@ pub(crate) struct Outcome {
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match try_run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => match error.downcast_ref::<io::Error>() {
-            // Whoever read our output has seen enough.
-            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            _ => {
-                eprintln!("retryguard simulate: {error:#}");
-                ExitCode::from(2)
-            }
-        },
+        Err(error) => {
+            eprintln!("retryguard simulate: {error:#}");
+            ExitCode::from(2)
+        }
     }
 }
 
@@ -100,13 +96,6 @@ fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
         None => worlds(arguments)?,
     };
     print(&text)
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
 }
 
 fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
@@ -132,17 +121,6 @@ fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         result.text()
     })
-}
-
-/// Writes files into a folder, which is made if it is not there.
-fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for (name, text) in files {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        eprintln!("wrote {}", path.display());
-    }
-    Ok(())
 }
 
 fn plan(arguments: &Arguments, usual: u32) -> anyhow::Result<Plan> {

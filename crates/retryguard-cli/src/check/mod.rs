@@ -15,9 +15,9 @@ use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 use retryguard_model::{Constants, Format, Model, Options, Properties, Which};
 
-pub(crate) use output::print;
 pub(crate) use usage::{Wrong, exit};
 
+use crate::output::print;
 use output::Row;
 
 /// Checks a model in the PRISM language, or the suite of resiliency patterns.
@@ -153,7 +153,7 @@ impl Check {
             };
             let exported = retryguard_model::export(&model, constants, &self.options(), format, which)
                 .map_err(|e| refused(&e, e.render(&name, &text, "")))?;
-            return output::print(&exported);
+            return print(&exported);
         }
         let asked = self.property_texts()?;
         let asked: Vec<(&str, &str)> = asked
@@ -197,7 +197,7 @@ impl Check {
     }
 
     fn print_rows(&self, rows: &[Row], losses: &[String]) -> anyhow::Result<()> {
-        output::print(&if self.json {
+        print(&if self.json {
             output::json(rows, losses)
         } else if self.csv {
             output::csv(rows)

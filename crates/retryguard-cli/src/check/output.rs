@@ -1,7 +1,6 @@
 //! Answers as text, JSON or comma-separated values.
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write as _};
 
 use retryguard_model::{Answer, Constants, Outcome, Value};
 use serde_json::{Map, json};
@@ -10,15 +9,6 @@ use serde_json::{Map, json};
 pub(crate) struct Row {
     pub(crate) constants: Constants,
     pub(crate) answer: Answer,
-}
-
-/// Prints to standard output. A reader that has seen enough is no error.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
-    }
 }
 
 pub(super) fn constants_text(constants: &Constants) -> String {

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use retryguard_model::{Constants, Model, Options, Properties, Value};
 
 use super::embedded::{PATTERNS, Pattern, TIMES};
-use super::output::print;
+use crate::output::print;
 
 /// The availabilities of Table I.
 const AVAILABILITIES: &[f64] = &[0.5, 0.6, 0.7, 0.8, 0.9, 1.0];

@@ -1,9 +1,6 @@
 //! A running controller's status as a table.
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use serde_json::Value;
 
@@ -24,15 +21,17 @@ pub(super) fn run(arguments: &super::Status) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut out = io::stdout().lock();
-    let printed = if arguments.json {
-        writeln!(out, "{status:#}")
+    let text = if arguments.json {
+        format!("{status:#}\n")
     } else {
-        out.write_all(table(&status).as_bytes())
+        table(&status)
     };
-    match printed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(2),
-        _ => ExitCode::SUCCESS,
+    match crate::output::print(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("retryguard controller status: cannot write: {error}");
+            ExitCode::from(2)
+        }
     }
 }
 

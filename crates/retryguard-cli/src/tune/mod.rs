@@ -89,7 +89,7 @@ impl Tune {
             let text = picture::svg(&found, self.more_time, search.without.0);
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
-        crate::check::print(&if self.json {
+        crate::output::print(&if self.json {
             self.json(&lowered, &search, &found)
         } else {
             text(&lowered, &search, &found)

@@ -92,6 +92,12 @@ fn test() -> anyhow::Result<()> {
             "warnings",
         ],
     )?;
+    // What a newcomer builds: code that only a feature uses must not be a warning to them.
+    shell::step(
+        "lints of the default features",
+        "cargo",
+        &["clippy", "--", "-D", "warnings"],
+    )?;
     // Libraries only: the command has the name of the library, and its page would overwrite the other.
     shell::step_with(
         "documentation",

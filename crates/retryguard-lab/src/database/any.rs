@@ -36,6 +36,24 @@ pub(crate) enum Outbox {
 }
 
 impl Outbox {
+    /// Itself, where the database is a SQLite file.
+    const fn sqlite(&self) -> Option<&SqliteOutbox> {
+        match self {
+            Self::Sqlite(store) => Some(store),
+            #[cfg(feature = "real")]
+            Self::Postgres(_) => None,
+        }
+    }
+
+    /// Itself, where the database is PostgreSQL.
+    #[cfg(feature = "real")]
+    const fn postgres(&self) -> Option<&PostgresOutbox> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(store) => Some(store),
+        }
+    }
+
     pub(crate) fn wake(&self) {
         match self {
             Self::Sqlite(store) => store.wake(),
@@ -159,19 +177,12 @@ impl Database {
     ) -> Result<Response<Body>, DatabaseError> {
         match self {
             Self::Sqlite(it) => {
-                let event = event.and_then(|(outbox, event)| match outbox {
-                    Outbox::Sqlite(store) => Some((store, event)),
-                    #[cfg(feature = "real")]
-                    Outbox::Postgres(_) => None,
-                });
+                let event = event.and_then(|(outbox, event)| Some((outbox.sqlite()?, event)));
                 it.conclude(number, event, finish).await
             }
             #[cfg(feature = "real")]
             Self::Postgres(it) => {
-                let event = event.and_then(|(outbox, event)| match outbox {
-                    Outbox::Postgres(store) => Some((store, event)),
-                    Outbox::Sqlite(_) => None,
-                });
+                let event = event.and_then(|(outbox, event)| Some((outbox.postgres()?, event)));
                 it.conclude(number, event, finish).await
             }
         }

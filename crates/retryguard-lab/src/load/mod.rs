@@ -11,4 +11,4 @@ mod progress;
 pub use driver::Driver;
 pub use measurements::{Live, Measurements, Slice, Verdict};
 pub use plan::{Plan, Shape, Window};
-pub use progress::run_shown;
+pub use progress::{run_shown, say};

@@ -1,8 +1,9 @@
-//! A bar on the standard error while a plan runs, and only where somebody looks at it.
+//! A bar on the standard error while plans run, and only where somebody looks at it.
 
 use std::{
+    collections::BTreeMap,
     io::{IsTerminal as _, Write as _},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -15,11 +16,19 @@ const EVERY: Duration = Duration::from_millis(250);
 /// The bar's own length.
 const WIDTH: usize = 24;
 
-/// Runs that would show a bar.
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// Plans that run, by the order in which they began. There is one line to draw on, so the oldest draws for all.
+static RUNNING: Mutex<BTreeMap<u64, State>> = Mutex::new(BTreeMap::new());
 
-/// Runs a plan to its end. On a terminal a bar tells how far it is, and what has become of the orders so far. Nothing is
-/// written where the standard error is something else, or while several plans run at once: they would write over each other.
+/// How far a plan is.
+#[derive(Debug, Clone)]
+struct State {
+    title: String,
+    share: f64,
+    live: Live,
+}
+
+/// Runs a plan to its end. On a terminal a bar tells how far it is, and what has become of the orders so far; of all plans
+/// together where several run at once. Nothing is written where the standard error is something else.
 pub async fn run_shown(driver: &Driver, title: &str) -> Measurements {
     if !std::io::stderr().is_terminal() {
         return driver.run().await;
@@ -28,27 +37,29 @@ pub async fn run_shown(driver: &Driver, title: &str) -> Measurements {
     let start = clock::now();
     let mut running = Box::pin(driver.run());
     let mut look = tokio::time::interval(EVERY);
-    let _counted = Counted::new();
-    let mut drawn = false;
+    let counted = Counted::new(title);
     let measured = loop {
         tokio::select! {
             measured = &mut running => break measured,
             _ = look.tick() => {
-                let alone = RUNNING.load(Ordering::Relaxed) == 1;
-                if alone {
-                    let share = (clock::now() - start).as_secs_f64() / length.as_secs_f64();
-                    draw(&line(title, share, &driver.live()));
-                } else if drawn {
-                    draw("");
-                }
-                drawn = alone;
+                let share = (clock::now() - start).as_secs_f64() / length.as_secs_f64();
+                counted.is_at(share, driver.live());
             }
         }
     };
-    if drawn {
+    drop(counted);
+    draw("");
+    measured
+}
+
+/// Writes a line to the standard error, in place of the bar where there is one.
+pub fn say(text: &str) {
+    // Held, so that no bar is drawn between the two.
+    let _all = running();
+    if std::io::stderr().is_terminal() {
         draw("");
     }
-    measured
+    eprintln!("{text}");
 }
 
 /// Writes over the line. A bar that cannot be drawn is no reason to stop.
@@ -56,20 +67,65 @@ fn draw(text: &str) {
     let _ = write!(std::io::stderr().lock(), "\r\x1b[2K{text}");
 }
 
+fn running() -> MutexGuard<'static, BTreeMap<u64, State>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// One of those that run, also when it is given up.
-struct Counted;
+struct Counted(u64);
 
 impl Counted {
-    fn new() -> Self {
-        RUNNING.fetch_add(1, Ordering::Relaxed);
-        Self
+    fn new(title: &str) -> Self {
+        let mut all = running();
+        let number = all.last_key_value().map_or(0, |(last, _)| last + 1);
+        let state = State {
+            title: title.to_owned(),
+            share: 0.0,
+            live: Live::default(),
+        };
+        all.insert(number, state);
+        Self(number)
+    }
+
+    fn is_at(&self, share: f64, live: Live) {
+        let mut all = running();
+        if let Some(state) = all.get_mut(&self.0) {
+            (state.share, state.live) = (share, live);
+        }
+        if all.first_key_value().is_some_and(|(first, _)| *first == self.0) {
+            draw(&together(all.values()));
+        }
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Ordering::Relaxed);
+        running().remove(&self.0);
     }
+}
+
+/// The line of one, or of several with the mean of their shares and the sums of their orders.
+fn together<'s>(states: impl Iterator<Item = &'s State>) -> String {
+    let states: Vec<&State> = states.collect();
+    let [only] = states[..] else {
+        let sum = |of: fn(&Live) -> u64| states.iter().map(|state| of(&state.live)).sum();
+        let live = Live {
+            sent: sum(|live| live.sent),
+            paid: sum(|live| live.paid),
+            under_way: sum(|live| live.under_way),
+            ..Live::default()
+        };
+        let share = states
+            .iter()
+            .map(|state| state.share.clamp(0.0, 1.0))
+            .sum::<f64>();
+        return line(
+            &format!("{} runs at once", states.len()),
+            share / states.len() as f64,
+            &live,
+        );
+    };
+    line(&only.title, only.share, &only.live)
 }
 
 #[expect(
@@ -104,5 +160,22 @@ mod tests {
             assert_eq!(cells, WIDTH, "{bar}");
         }
         assert!(line("A", 1.5, &live).contains("100 %"));
+    }
+
+    #[test]
+    fn several_share_a_line() {
+        let state = |share, sent| State {
+            title: "G".to_owned(),
+            share,
+            live: Live {
+                sent,
+                ..Live::default()
+            },
+        };
+        let two = [state(0.25, 10), state(0.75, 30)];
+        let bar = together(two.iter());
+        assert!(bar.starts_with("2 runs at once"), "{bar}");
+        assert!(bar.contains(" 50 %") && bar.contains("40 orders"), "{bar}");
+        assert!(together(two[..1].iter()).starts_with("G "));
     }
 }

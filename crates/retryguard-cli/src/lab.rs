@@ -1,5 +1,6 @@
 //! `retryguard lab`: the five services of the laboratory, and the experiments that are done on them.
 
+mod capacity;
 mod claimed;
 mod claims;
 mod options;
@@ -33,6 +34,18 @@ enum Command {
     Serve(Serve),
     Run(options::Run),
     Matrix(options::Matrix),
+    Sweep(capacity::Arguments),
+    Report(Report),
+}
+
+/// Makes the report of a matrix anew from its numbers. Pictures over time stay as they are.
+#[derive(Args)]
+struct Report {
+    /// The folder of the matrix, with its runs.json.
+    folder: PathBuf,
+    /// The sweep.json of `lab sweep`, in place of the matrix's own sweep.
+    #[arg(long, value_name = "FILE")]
+    sweep: Option<PathBuf>,
 }
 
 /// Starts services and keeps them up until Ctrl-C.
@@ -91,6 +104,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         }
         Command::Run(run) => run.run(),
         Command::Matrix(matrix) => matrix.run(),
+        Command::Sweep(sweep) => sweep.run(),
+        Command::Report(report) => report::again(&report.folder, report.sweep.as_deref()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -189,7 +189,7 @@ impl Quantity {
             P95 => predicted.p95_ms,
             P99 => predicted.p99_ms,
             Amplification => predicted.amplification,
-            BreakerOpen => predicted.breaker_open,
+            BreakerOpen => return predicted.breaker_open,
             Recovery => return predicted.recovery_s,
             Duplicates => predicted.duplicate_rate,
             // It does not tell shed orders from others that were turned away, and measures whole calls only.

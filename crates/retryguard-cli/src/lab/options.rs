@@ -1,29 +1,19 @@
 //! `retryguard lab run` and `retryguard lab matrix`: what is run, and how it is told.
 
-use std::{
-    fs,
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
 use retryguard_lab::{
     Configuration, TimeScale,
-    experiment::{self, Experiment, Machine, Outcome, Phases, Point, Rule, SWEPT, SweepPoint, Trouble},
+    experiment::{self, Experiment, Machine, Outcome, Phases, SWEPT_PHASES, Trouble},
 };
 
-use super::{
-    prediction, report,
-    results::{Results, Sweep},
-    stores, tables,
-};
+use super::{capacity, prediction, report, results::Results, stores, tables};
+use crate::output;
 
 /// Below this scale the spike of 500 users would ask two cores for more than twenty thousand orders a second.
 const LEAST_FOR_THE_SPIKE: f64 = 0.25;
-
-/// The scale of the sweep at the least: its 36 orders a second become 180.
-const LEAST_FOR_THE_SWEEP: f64 = 0.2;
 
 /// Runs configurations under faults and tells what was measured.
 #[derive(Args)]
@@ -43,6 +33,9 @@ pub(super) struct Matrix {
     /// Leave the capacity sweep out.
     #[arg(long)]
     no_sweep: bool,
+    /// The factor on all durations of the capacity sweep, whose load is open and heavier than that of the runs.
+    #[arg(long, default_value_t = 1.0)]
+    sweep_scale: f64,
 }
 
 #[derive(Args)]
@@ -85,7 +78,7 @@ impl Run {
             tables::terminal(&results)
         };
         if let Some(folder) = &options.out {
-            write(
+            output::write(
                 folder,
                 &[
                     ("runs.json".to_owned(), format!("{:#}\n", results.json())),
@@ -93,7 +86,7 @@ impl Run {
                 ],
             )?;
         }
-        print(&text)
+        output::print(&text)
     }
 }
 
@@ -114,10 +107,17 @@ impl Matrix {
         results.at_once = self.options.at_once;
         results.predictions = predictions;
         if !self.no_sweep {
-            results.sweep = Some(options.sweep()?);
+            let plan = capacity::Plan {
+                stores: &options.stores,
+                scale: self.sweep_scale,
+                seed: options.seed,
+                phases: SWEPT_PHASES,
+                at_once: options.at_once,
+            };
+            results.sweep = Some(plan.run()?);
         }
-        write(&folder, &report::files(&results))?;
-        print(&tables::terminal(&results))
+        output::write(&folder, &report::files(&results))?;
+        output::print(&tables::terminal(&results))
     }
 }
 
@@ -187,11 +187,11 @@ impl Options {
                 experiments.push(experiment);
             }
             let said = |experiment: &Experiment, outcome: &Outcome| {
-                eprintln!(
+                retryguard_lab::load::say(&format!(
                     "{}/{trouble}: {}",
                     experiment.configuration,
                     tables::line(outcome)
-                );
+                ));
             };
             outcomes.extend(retryguard_lab::block_on(experiment::run_all(
                 experiments,
@@ -200,58 +200,5 @@ impl Options {
             ))?);
         }
         Ok(outcomes)
-    }
-
-    fn sweep(&self) -> anyhow::Result<Sweep> {
-        let scale = self.scale(LEAST_FOR_THE_SWEEP)?;
-        let mut points = Vec::new();
-        for workers in SWEPT {
-            for rule in Rule::ALL {
-                points.push(Point {
-                    stores: self.stores.stores()?,
-                    scale,
-                    seed: self.seed,
-                    workers,
-                    rule,
-                });
-            }
-        }
-        let said = |point: &SweepPoint| {
-            eprintln!(
-                "sweep scale={} seed={} policy={} workers={} rule={}: {}",
-                scale.factor(),
-                self.seed,
-                point.digest,
-                point.workers,
-                point.rule.as_str(),
-                tables::swept(point)
-            );
-        };
-        let measured =
-            retryguard_lab::block_on(experiment::sweep_all(points, usize::from(self.at_once), said))?;
-        Ok(Sweep {
-            scale: scale.factor(),
-            predicted: prediction::sweep(self.seed)?,
-            measured,
-        })
-    }
-}
-
-fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    for (name, text) in files {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        eprintln!("wrote {}", path.display());
-    }
-    Ok(())
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever read our output has seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
     }
 }

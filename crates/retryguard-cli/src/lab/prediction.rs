@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use retryguard_lab::{
     Configuration, Name,
-    experiment::{Trouble, recovery},
+    experiment::{Rule, Trouble, recovery},
 };
 use retryguard_policy::Policy;
 use retryguard_sim::{
@@ -13,6 +13,7 @@ use retryguard_sim::{
     scenario::Scenario,
     streams::Seed,
 };
+use serde::{Deserialize, Serialize};
 
 /// When faults begin in the simulator's worlds, in seconds.
 const FAULT: usize = 60;
@@ -22,13 +23,14 @@ const CALM: &str =
     "name: recovery-none\nclaim: Nothing is broken.\nbase: recovery-payment-errors.yaml\nfaults: []\n";
 
 /// A run as it is predicted: means over the scenario's replications.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Predicted {
     pub(super) success: f64,
     pub(super) p95_ms: f64,
     pub(super) p99_ms: f64,
     pub(super) amplification: f64,
-    pub(super) breaker_open: f64,
+    /// None in the spike's world, whose focus is the gateway, which users call without a breaker.
+    pub(super) breaker_open: Option<f64>,
     pub(super) duplicate_rate: f64,
     /// Of the first replication.
     pub(super) recovery_s: Option<f64>,
@@ -69,9 +71,15 @@ pub(super) fn all(
     Ok(predicted)
 }
 
-/// The capacity sweep.
+/// The capacity sweep, by the policies of the laboratory's own.
 pub(super) fn sweep(seed: u64) -> anyhow::Result<Swept> {
     let scenario = parse(include_str!("../../../../scenarios/recovery-capacity.yaml"))?;
+    let mut conducts = Vec::new();
+    for rule in Rule::ALL {
+        let policy = Policy::parse(rule.policy())
+            .map_err(|mistakes| anyhow::anyhow!("{} has mistakes:\n{mistakes}", rule.as_str()))?;
+        conducts.push(Conduct::of_policy(rule.as_str(), policy));
+    }
     let mut predicted = BTreeMap::new();
     for (label, world) in scenario.sweep.iter().flat_map(|sweep| &sweep.worlds) {
         let Some(workers) = label
@@ -81,18 +89,14 @@ pub(super) fn sweep(seed: u64) -> anyhow::Result<Swept> {
         else {
             anyhow::bail!("the sweep's label `{label}` does not end in a number of workers");
         };
-        let summaries = compare(
-            world,
-            &scenario.policies,
-            &scenario.fixed,
-            &plan(seed, scenario.replications),
-            &|_| {},
-        );
-        for rule in retryguard_lab::experiment::Rule::ALL {
-            if let Some(summary) = summaries.iter().find(|it| it.name == rule.as_str()) {
-                let both = (summary.mean("successRate"), summary.mean("amplification"));
-                predicted.insert((workers, rule.as_str()), both);
-            }
+        let plan = plan(seed, scenario.replications);
+        let summaries = compare(world, &conducts, &scenario.fixed, &plan, &|_| {});
+        for (rule, summary) in Rule::ALL.into_iter().zip(&summaries) {
+            let both = (
+                summary.mean("successRate"),
+                for_each_call(summary, Name::Payments),
+            );
+            predicted.insert((workers, rule.as_str()), both);
         }
     }
     Ok(predicted)
@@ -127,12 +131,16 @@ fn plan(seed: u64, replications: u32) -> Plan {
     }
 }
 
-fn of(trouble: Trouble, summary: &Summary) -> Predicted {
-    let attempts = summary
+/// Requests that arrived at a service for each call of a user, those that never left their client included.
+fn for_each_call(summary: &Summary, name: Name) -> f64 {
+    let service = summary
         .services
         .iter()
-        .find(|service| service.name == trouble.focus().as_str())
-        .map_or(f64::NAN, |service| service.attempts.mean);
+        .find(|service| service.name == name.as_str());
+    service.map_or(f64::NAN, |service| service.attempts.mean) / summary.mean("calls")
+}
+
+fn of(trouble: Trouble, summary: &Summary) -> Predicted {
     let seconds: Vec<(u64, u64)> = summary
         .first
         .lines
@@ -149,12 +157,8 @@ fn of(trouble: Trouble, summary: &Summary) -> Predicted {
         success: summary.mean("successRate"),
         p95_ms: summary.mean("p95Ms"),
         p99_ms: summary.mean("p99Ms"),
-        amplification: attempts / summary.mean("calls"),
-        // In the spike's world the focus is the gateway, which users call without a breaker.
-        breaker_open: match trouble {
-            Trouble::GatewayOverload => f64::NAN,
-            _ => summary.mean("breakerOpen"),
-        },
+        amplification: for_each_call(summary, trouble.focus()),
+        breaker_open: (trouble != Trouble::GatewayOverload).then(|| summary.mean("breakerOpen")),
         duplicate_rate: summary.mean("duplicateRate"),
         recovery_s: recovery(&seconds, FAULT),
     }

@@ -117,12 +117,8 @@ fn sweep(results: &Results) -> String {
     let Some(sweep) = &results.sweep else {
         return String::new();
     };
-    match sweep.harm_up_to() {
-        Some(workers) => format!(
-            "In the sweep of the capacity retries at once do harm with up to {workers} workers, a load of {:.2} of what payments can \
-             do, and help beyond.",
-            retryguard_lab::experiment::RATE / (10.0 * workers as f64)
-        ),
+    match sweep.where_it_holds(|workers| sweep.harms(workers)) {
+        Some(load) => format!("In the sweep of the capacity retries at once do harm {load}."),
         None => "In the sweep of the capacity retries at once did harm nowhere.".to_owned(),
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use retryguard_lab::{
     Configuration,
-    experiment::{Figures, Machine, Outcome, Rule, SweepPoint, Trouble},
+    experiment::{Figures, Machine, Outcome, Trouble},
 };
 use serde_json::{Value, json};
 
-use super::prediction::{Predicted, Swept};
+use super::{capacity::Sweep, prediction::Predicted};
 
 /// All runs of a matrix.
 pub(super) struct Results {
@@ -19,13 +19,6 @@ pub(super) struct Results {
     pub(super) sweep: Option<Sweep>,
     /// How many runs were made at once.
     pub(super) at_once: u8,
-}
-
-/// The capacity sweep.
-pub(super) struct Sweep {
-    pub(super) scale: f64,
-    pub(super) measured: Vec<SweepPoint>,
-    pub(super) predicted: Swept,
 }
 
 impl Results {
@@ -70,36 +63,53 @@ impl Results {
                 run
             })
             .collect();
-        let sweep = self.sweep.as_ref().map(|sweep| {
-            json!({"scale": sweep.scale, "points": serde_json::to_value(&sweep.measured).unwrap_or_default()})
-        });
+        let predictions: Vec<Value> = self
+            .predictions
+            .iter()
+            .map(|((fault, configuration), predicted)| {
+                let mut value = serde_json::to_value(predicted).unwrap_or_default();
+                value["fault"] = json!(fault.as_str());
+                value["configuration"] = json!(configuration.letter());
+                value
+            })
+            .collect();
         json!({
             "format": super::report::FORMAT,
             "machine": serde_json::to_value(&self.machine).unwrap_or_default(),
             "at_once": self.at_once,
             "runs": runs,
-            "sweep": sweep,
+            "predictions": predictions,
+            "sweep": self.sweep.as_ref().map(Sweep::json),
         })
     }
 }
 
-impl Sweep {
-    pub(super) fn point(&self, workers: usize, rule: Rule) -> Option<&SweepPoint> {
-        self.measured
-            .iter()
-            .find(|point| point.workers == workers && point.rule == rule)
-    }
-
-    /// The most workers with which retries at once did harm: two points in a hundred below no retries.
-    pub(super) fn harm_up_to(&self) -> Option<usize> {
-        let success = |workers, rule| Some(self.point(workers, rule)?.figures?.0);
-        self.measured
-            .iter()
-            .map(|point| point.workers)
-            .filter(|workers| {
-                let pair = (success(*workers, Rule::None), success(*workers, Rule::Immediate));
-                matches!(pair, (Some(none), Some(immediate)) if immediate < none - super::claims::MARGIN)
-            })
-            .max()
+impl Results {
+    /// What [`Results::json`] wrote: all but the time lines.
+    pub(super) fn read(text: &str) -> anyhow::Result<Self> {
+        let all: Value = serde_json::from_str(text)?;
+        if all["format"] != super::report::FORMAT {
+            anyhow::bail!(
+                "it has format {}, and this program writes {}: make the runs again",
+                all["format"],
+                super::report::FORMAT
+            );
+        }
+        let list = |key: &str| all[key].as_array().cloned().unwrap_or_default();
+        let outcomes = list("runs")
+            .into_iter()
+            .map(serde_json::from_value)
+            .collect::<Result<_, _>>()?;
+        let mut results = Self::new(serde_json::from_value(all["machine"].clone())?, outcomes);
+        for value in list("predictions") {
+            let name = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+            let key = (name("fault").parse()?, name("configuration").parse()?);
+            results.predictions.insert(key, serde_json::from_value(value)?);
+        }
+        results.at_once = serde_json::from_value(all["at_once"].clone())?;
+        if !all["sweep"].is_null() {
+            results.sweep = Some(Sweep::read(&all["sweep"])?);
+        }
+        Ok(results)
     }
 }

@@ -37,7 +37,8 @@ pub(super) const fn why(trouble: Trouble) -> &'static str {
             "Slow is not failed: without timeouts all orders are paid, late, and success is that of the calm. Timeouts of eight \
              seconds turn the twentieth that takes twenty seconds into a failed attempt, which a retry usually mends. Five such \
              failures in a minute open the breakers of D, E and F, which then turn away orders that would have been paid after \
-             three seconds. A low P95 of D is the speed of refusals. Success within the deadline is the paper's own definition, \
+             three seconds. A low P95 of D is the speed of refusals, and a short MTTR beside a low success is a good stretch before the \
+             breaker opened. Success within the deadline is the paper's own definition, \
              with a deadline of 25 s in C to G and the user's patience of 60 s in A and B."
         }
         Trouble::InventoryLock => {
@@ -80,11 +81,4 @@ busy with other things. Such a run has no figures, and the table says why.
 
 The simulator ran the same policy files in its own worlds (`scenarios/recovery-*.yaml`), which were not fitted to these runs. \
 It has no duplicate of what the machine costs, and its warm-up lasts a minute.
-";
-
-/// How to read the sweep.
-pub(super) const SWEEP: &str = "\
-Orders come whether those before were answered or not, 36 a described second; a worker does ten charges a second, 200 orders may \
-wait, and whoever has no answer from payments after half a second gives the attempt up while payments go on with it. 20 % of the \
-charges fail anyway. Only orders retries, and only payments. `load` is orders over capacity before any retry.
 ";

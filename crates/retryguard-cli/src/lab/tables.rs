@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use retryguard_lab::{
     Configuration,
-    experiment::{Figures, Outcome, Rule, SWEPT, SweepPoint, Trouble},
+    experiment::{Figures, Outcome, SweepPoint, Trouble},
 };
 
 use super::{
     claimed::{claimed, quantities},
-    results::{Results, Sweep},
+    results::Results,
 };
 
 /// A column: its head, its key in CSV, its value for readers and for programs.
@@ -152,17 +152,14 @@ fn whole(value: f64) -> String {
 }
 
 /// Why a run has no numbers.
-fn not_kept(outcome: &Outcome) -> String {
-    format!(
-        "load not kept: {}",
-        outcome.not_kept.as_deref().unwrap_or("no figures")
-    )
+fn lost(why: Option<&str>) -> String {
+    format!("load not kept: {}", why.unwrap_or("no figures"))
 }
 
 /// A run in a line.
 pub(super) fn line(outcome: &Outcome) -> String {
     let Some(figures) = &outcome.figures else {
-        return not_kept(outcome);
+        return lost(outcome.not_kept.as_deref());
     };
     let cells: Vec<String> = COLUMNS
         .iter()
@@ -177,7 +174,7 @@ pub(super) fn swept(point: &SweepPoint) -> String {
         Some((success, amplification)) => {
             format!("success {}, amplification {amplification:.2}", percent(success))
         }
-        None => "load not kept".to_owned(),
+        None => lost(point.not_kept.as_deref()),
     }
 }
 
@@ -194,7 +191,7 @@ pub(super) fn terminal(results: &Results) -> String {
         let mut row = vec![outcome.fault.clone(), outcome.configuration.clone()];
         match &outcome.figures {
             Some(figures) => row.extend(COLUMNS.iter().map(|column| (column.shown)(figures))),
-            None => row.push(not_kept(outcome)),
+            None => row.push(lost(outcome.not_kept.as_deref())),
         }
         rows.push(row);
     }
@@ -242,7 +239,12 @@ pub(super) fn measured(results: &Results, trouble: Trouble) -> String {
                 }
             }
             None => {
-                let _ = write!(text, " {} |{}", not_kept(outcome), " |".repeat(COLUMNS.len() - 1));
+                let _ = write!(
+                    text,
+                    " {} |{}",
+                    lost(outcome.not_kept.as_deref()),
+                    " |".repeat(COLUMNS.len() - 1)
+                );
             }
         }
         text.push('\n');
@@ -286,62 +288,25 @@ pub(super) fn compared(results: &Results, trouble: Trouble) -> String {
     text
 }
 
-/// The sweep as Markdown.
-pub(super) fn sweep(sweep: &Sweep) -> String {
-    let mut text = String::from("| workers | load of payments |");
-    for rule in Rule::ALL {
-        let _ = write!(
-            text,
-            " {0}: success | simulated | {0}: amplif. | simulated |",
-            rule.as_str()
-        );
-    }
-    text += " immediate − none |\n| ---: | ---: |";
-    text += &" ---: |".repeat(4 * Rule::ALL.len() + 1);
-    text.push('\n');
-    for workers in SWEPT {
-        let load = retryguard_lab::experiment::RATE / (10.0 * workers as f64);
-        let _ = write!(text, "| {workers} | {load:.2} |");
-        let figures = |rule| sweep.point(workers, rule).and_then(|point| point.figures);
-        for rule in Rule::ALL {
-            let simulated = sweep.predicted.get(&(workers, rule.as_str()));
-            let cell = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
-            let _ = write!(
-                text,
-                " {} | {} | {} | {} |",
-                cell(figures(rule).map(|it| percent(it.0))),
-                cell(simulated.map(|it| percent(it.0))),
-                cell(figures(rule).map(|it| format!("{:.2}", it.1))),
-                cell(simulated.map(|it| format!("{:.2}", it.1)))
-            );
-        }
-        let difference = match (figures(Rule::None), figures(Rule::Immediate)) {
-            (Some(none), Some(immediate)) => format!("{:+.1}", 100.0 * (immediate.0 - none.0)),
-            _ => "–".to_owned(),
-        };
-        let _ = writeln!(text, " {difference} |");
-    }
-    text
-}
-
 /// All runs as comma-separated values; a run that did not keep its load has none.
 pub(super) fn csv(results: &Results) -> String {
     let all = || COLUMNS.iter().chain(MORE);
     let keys: Vec<&str> = all().map(|column| column.key).collect();
     let mut text = format!(
-        "fault,config,stores,scale,seed,policy,load_average,worst_lag_ms,kept,{}\n",
+        "fault,config,stores,scale,seed,policy,phases,load_average,worst_lag_ms,kept,{}\n",
         keys.join(",")
     );
     for outcome in &results.outcomes {
         let _ = write!(
             text,
-            "{},{},{},{},{},{},{},{:.1},{}",
+            "{},{},{},{},{},{},{},{},{:.1},{}",
             outcome.fault,
             outcome.configuration,
             outcome.stores,
             outcome.scale,
             outcome.seed,
             outcome.digest,
+            outcome.phases,
             outcome.load_average,
             outcome.worst_lag_ms,
             outcome.figures.is_some()

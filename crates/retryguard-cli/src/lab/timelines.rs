@@ -2,10 +2,10 @@
 
 use retryguard_lab::{
     Configuration,
-    experiment::{Outcome, RATE, Rule, SWEPT, Second, Trouble},
+    experiment::{Outcome, Second, Trouble},
 };
 
-use super::results::{Results, Sweep};
+use super::results::Results;
 use crate::chart::{Figure, Panel, Piece};
 
 /// A point stands for so many seconds: the 20 users send about 17 orders in one.
@@ -81,58 +81,4 @@ fn piece(seconds: &[Second], value: &dyn Fn(&[Second]) -> Option<f64>) -> Piece 
             Some((middle, value(part)?))
         })
         .collect()
-}
-
-/// The sweep: success by workers, measured and simulated.
-pub(super) fn sweep(sweep: &Sweep) -> String {
-    let measured = |rule: Rule, of: fn((f64, f64)) -> f64| -> Piece {
-        SWEPT
-            .into_iter()
-            .filter_map(|workers| Some((workers as f64, of(sweep.point(workers, rule)?.figures?))))
-            .collect()
-    };
-    let predicted = |rule: Rule, of: fn((f64, f64)) -> f64| -> Piece {
-        SWEPT
-            .into_iter()
-            .filter_map(|workers| {
-                Some((
-                    workers as f64,
-                    of(*sweep.predicted.get(&(workers, rule.as_str()))?),
-                ))
-            })
-            .collect()
-    };
-    let panel = |label, of: fn((f64, f64)) -> f64| Panel {
-        label,
-        x_label: "workers of payments, ten charges a second each",
-        x_range: (SWEPT[0] as f64, SWEPT.last().copied().unwrap_or(SWEPT[0]) as f64),
-        x_ticks: SWEPT
-            .iter()
-            .map(|workers| (*workers as f64, workers.to_string()))
-            .collect(),
-        lines: Rule::ALL
-            .into_iter()
-            .flat_map(|rule| [vec![measured(rule, of)], vec![predicted(rule, of)]])
-            .collect(),
-    };
-    let title = format!("{RATE} orders a second, 20 % errors: where retries turn from help to harm");
-    Figure {
-        title: &title,
-        panels: vec![
-            panel("% of the orders paid", |(success, _)| 100.0 * success),
-            panel("requests at payments per order", |(_, amplification)| {
-                amplification
-            }),
-        ],
-        names: Rule::ALL
-            .into_iter()
-            .flat_map(|rule| {
-                [
-                    format!("{}: measured", rule.as_str()),
-                    format!("{}: simulated", rule.as_str()),
-                ]
-            })
-            .collect(),
-    }
-    .svg()
 }

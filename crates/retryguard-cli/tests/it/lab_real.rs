@@ -30,41 +30,50 @@ fn driver(fleet: &Fleet, plan: Plan) -> Driver {
     Driver::against(gateway, plan, settings.scale, settings.seed, settings.goods, None).expect("a plan")
 }
 
+/// Nothing is broken, so nearly all is paid, and the databases hold what users were told. A machine that is too busy for that
+/// is asked again, with more time for each order.
 #[test]
 fn every_configuration_pays_orders_on_real_stores() {
     let (Some(postgres), Some(redis)) = (Postgres::start(), Redis::start()) else {
         return;
     };
     for configuration in Configuration::ALL {
-        retryguard_lab::block_on(async {
-            // Half of every duration: a busy machine must not run into the timeouts.
-            let fleet = start(configuration, 0.5, &postgres, &redis).await;
-            let plan = Plan {
-                replays: 0.0,
-                ..Plan::steady(Duration::from_secs(4))
-            };
-            let total = driver(&fleet, plan).run().await.total;
-            let effects = fleet.effects().await?;
-            let arrived = fleet.reading(false).await.service(Name::Payments).arrived;
-            println!("{configuration}: {total:?}, {effects:?}, {arrived} arrived at payments");
-            // A machine that is busy makes some fail, and those that limit themselves more; what is told is true nevertheless.
-            assert!(total.paid > 0, "{configuration}: {total:?}");
-            assert!(
-                effects.paid_orders >= total.paid,
-                "{configuration}: {effects:?}, {total:?}"
-            );
-            assert!(
-                effects.charged_orders >= total.paid,
-                "{configuration}: {effects:?}, {total:?}"
-            );
-            assert!(
-                arrived >= effects.charges,
-                "{configuration}: {arrived}, {effects:?}"
-            );
-            fleet.stop().await
-        })
-        .expect("a run");
+        let nearly_all = [0.5, 1.0, 2.0].into_iter().any(|scale| {
+            retryguard_lab::block_on(pays(configuration, scale, &postgres, &redis)).expect("a run") >= 0.95
+        });
+        assert!(
+            nearly_all,
+            "{configuration}: orders failed although nothing was broken"
+        );
     }
+}
+
+/// The share of the orders that was paid. What users were told is true in any case.
+async fn pays(
+    configuration: Configuration,
+    scale: f64,
+    postgres: &Postgres,
+    redis: &Redis,
+) -> anyhow::Result<f64> {
+    let fleet = start(configuration, scale, postgres, redis).await;
+    let plan = Plan {
+        replays: 0.0,
+        ..Plan::steady(Duration::from_secs(4))
+    };
+    let total = driver(&fleet, plan).run().await.total;
+    let effects = fleet.effects().await?;
+    let arrived = fleet.reading(false).await.service(Name::Payments).arrived;
+    println!("{configuration}: {total:?}, {effects:?}, {arrived} arrived at payments");
+    assert!(
+        effects.paid_orders >= total.paid && effects.charged_orders >= total.paid,
+        "{configuration}: {effects:?}, {total:?}"
+    );
+    assert!(
+        arrived >= effects.charges,
+        "{configuration}: {arrived}, {effects:?}"
+    );
+    fleet.stop().await?;
+    Ok(total.paid as f64 / total.sent.max(1) as f64)
 }
 
 /// Payments or orders die at a random moment and come back, again and again, while users send orders and a third of them

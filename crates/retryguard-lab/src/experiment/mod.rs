@@ -28,7 +28,7 @@ pub use phases::Phases;
 pub use recovery::recovery;
 pub use several::{MOST_AT_ONCE, run_all, sweep_all};
 pub use subject::Stores;
-pub use sweep::{Point, RATE, Rule, SWEPT, SweepPoint};
+pub use sweep::{Point, RATE, Rule, SWEPT, SWEPT_PHASES, SweepPoint, load_of};
 pub use trouble::Trouble;
 
 use crate::{

@@ -29,6 +29,7 @@ pub struct Outcome {
     /// What was measured while the fault lasted; none where the load was not kept.
     pub figures: Option<Figures>,
     /// The time line.
+    #[serde(default)]
     pub seconds: Vec<Second>,
 }
 

@@ -16,6 +16,20 @@ pub const RATE: f64 = 36.0;
 /// Places to wait for a worker.
 const QUEUE: usize = 200;
 
+/// The load before any retry: orders over what so many workers can do.
+#[must_use]
+pub fn load_of(workers: usize) -> f64 {
+    RATE / (10.0 * workers as f64)
+}
+
+/// A calm start, then errors for as long as a fault of the matrix lasts. Where retries ask for a little more than there is,
+/// the queue takes tens of seconds to become longer than callers wait: a shorter window would end before the harm.
+pub const SWEPT_PHASES: Phases = Phases {
+    warm_up: 10,
+    fault: 120,
+    recovery: 0,
+};
+
 /// How orders call payments in the sweep; nobody else retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -24,7 +38,9 @@ pub enum Rule {
     None,
     /// Three attempts at once.
     Immediate,
-    /// Three attempts under a budget and the guard.
+    /// The same behind a breaker that counts absolute failures.
+    Breaker,
+    /// Three attempts under a budget, a throttle and the guard.
     Retryguard,
 }
 
@@ -42,18 +58,21 @@ pub struct SweepPoint {
     /// The share of them that was paid, and requests that arrived at payments for each of them; none where the driver
     /// did not keep its load.
     pub figures: Option<(f64, f64)>,
+    /// Why the load was not kept, where it was not.
+    pub not_kept: Option<String>,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::None, Self::Immediate, Self::Retryguard];
+    pub const ALL: [Self; 4] = [Self::None, Self::Immediate, Self::Breaker, Self::Retryguard];
 
-    /// The name in reports, and in the simulator's scenario of the same sweep.
+    /// The name in reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Immediate => "immediate",
+            Self::Breaker => "breaker",
             Self::Retryguard => "retryguard",
         }
     }
@@ -65,6 +84,7 @@ impl Rule {
         match self {
             Self::None => include_str!("../../../../policies/lab/sweep-none.yaml"),
             Self::Immediate => include_str!("../../../../policies/lab/sweep-immediate.yaml"),
+            Self::Breaker => include_str!("../../../../policies/lab/sweep-breaker.yaml"),
             Self::Retryguard => include_str!("../../../../policies/lab/sweep-retryguard.yaml"),
         }
     }
@@ -83,6 +103,8 @@ pub struct Point {
     pub workers: usize,
     /// How orders call payments.
     pub rule: Rule,
+    /// The times of its parts.
+    pub phases: Phases,
 }
 
 impl Point {
@@ -91,66 +113,58 @@ impl Point {
     /// # Errors
     /// Where the system cannot be started.
     pub async fn run(&self) -> anyhow::Result<SweepPoint> {
-        run(&self.stores, self.scale, self.seed, self.workers, self.rule).await
-    }
-}
-
-async fn run(
-    stores: &Stores,
-    scale: TimeScale,
-    seed: u64,
-    workers: usize,
-    rule: Rule,
-) -> anyhow::Result<SweepPoint> {
-    let phases = Phases {
-        warm_up: 5,
-        fault: 40,
-        recovery: 0,
-    };
-    let settings = Settings {
-        title: rule.as_str().to_owned(),
-        policy: rule.policy().to_owned(),
-        scale,
-        seed,
-        payments: bounded(workers, QUEUE),
-        ..Settings::described(Configuration::A)
-    };
-    let subject = Subject::start(stores, settings).await?;
-    let window = phases.window();
-    // The rate is one of described seconds; the driver's is one of seconds as they pass.
-    let plan = Plan {
-        replays: 0.0,
-        patience: Duration::from_secs(3),
-        measured: Some(window),
-        ..Plan::open(RATE / scale.factor(), phases.length())
-    }
-    .with(
-        crate::faults::Fault::of(crate::faults::Kind::PaymentErrors),
-        window.0,
-        window.1,
-    );
-    let driven = drive(&subject, plan, Trouble::PaymentErrors, window).await;
-    subject.stop().await?;
-    let Driven { measured, samples } = driven?;
-    let (first, last) = (&samples[5], &samples[samples.len() - 1]);
-    let sent: u64 = measured.between(window.0, window.1).map(|slice| slice.sent).sum();
-    let arrived = |sample: &super::sampler::Sample| sample.reading.service(crate::Name::Payments).arrived;
-    // Payments that are overloaded before anything breaks are slow by themselves; only where they have room does slowness say
-    // that the machine was busy.
-    let has_room = RATE < 9.5 * workers as f64;
-    let is_kept = measured.kept && (!has_room || kept::why_not(&measured, scale).is_none());
-    Ok(SweepPoint {
-        workers,
-        rule,
-        digest: digest(rule.policy())?,
-        sent,
-        figures: is_kept.then(|| {
+        let settings = Settings {
+            title: format!("{} with {} workers", self.rule.as_str(), self.workers),
+            policy: self.rule.policy().to_owned(),
+            scale: self.scale,
+            seed: self.seed,
+            payments: bounded(self.workers, QUEUE),
+            ..Settings::described(Configuration::A)
+        };
+        let subject = Subject::start(&self.stores, settings).await?;
+        let window = self.phases.window();
+        // The rate is one of described seconds; the driver's is one of seconds as they pass.
+        let plan = Plan {
+            replays: 0.0,
+            patience: Duration::from_secs(3),
+            measured: Some(window),
+            ..Plan::open(RATE / self.scale.factor(), self.phases.length())
+        }
+        .with(
+            crate::faults::Fault::of(crate::faults::Kind::PaymentErrors),
+            window.0,
+            window.1,
+        );
+        let driven = drive(&subject, plan, Trouble::PaymentErrors, window).await;
+        subject.stop().await?;
+        let Driven { measured, samples } = driven?;
+        let begun = usize::try_from(self.phases.warm_up)?.min(samples.len() - 1);
+        let (first, last) = (&samples[begun], &samples[samples.len() - 1]);
+        let sent: u64 = measured.between(window.0, window.1).map(|slice| slice.sent).sum();
+        let arrived = |sample: &super::sampler::Sample| sample.reading.service(crate::Name::Payments).arrived;
+        // Payments that are overloaded before anything breaks are slow by themselves; only where they have room does
+        // slowness say that the machine was busy.
+        let has_room = load_of(self.workers) < 0.95;
+        let not_kept = if measured.kept && !has_room {
+            None
+        } else {
+            kept::why_not(&measured, self.scale)
+        };
+        let figures = not_kept.is_none().then(|| {
             (
                 measured.success_between(window.0, window.1),
                 (arrived(last) - arrived(first)) as f64 / (last.calls - first.calls).max(1) as f64,
             )
-        }),
-    })
+        });
+        Ok(SweepPoint {
+            workers: self.workers,
+            rule: self.rule,
+            digest: digest(self.rule.policy())?,
+            sent,
+            figures,
+            not_kept,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -53,9 +53,6 @@ async fn charge(
             "`amount` lies between 1 and {LARGEST} cents"
         )));
     }
-    if payments.site.faults.payment_errs() {
-        return Err(Problem::unavailable("the payment provider is unavailable"));
-    }
     let life = payments.site.life.clone();
     let claim = claim.map(|Extension(claim)| claim);
     life.outlive(async move { payments.work(&charge, claim).await })
@@ -90,6 +87,10 @@ impl Payments {
             .dice
             .around(settings.payment_time.usual, settings.payment_time.spread);
         clock::sleep(settings.scale.span(time) + self.site.faults.payment_delay()).await;
+        // The provider says no after the worker has asked: a charge that fails costs as much capacity as one that is made.
+        if self.site.faults.payment_errs() {
+            return Err(Problem::unavailable("the payment provider is unavailable"));
+        }
         let finish = |number: i64| Finish::created(claim, &json!({"charge": number, "order": charge.order}));
         Ok(self
             .site

@@ -35,6 +35,7 @@ fn every_file_in_the_folder_parses_and_is_named_here() {
             "e.yaml",
             "f.yaml",
             "g.yaml",
+            "sweep-breaker.yaml",
             "sweep-immediate.yaml",
             "sweep-none.yaml",
             "sweep-retryguard.yaml",

@@ -169,7 +169,7 @@ async fn keep_up(settings: Settings, serve: &Serve) -> anyhow::Result<()> {
     if serve.with_parent {
         retryguard_lab::standard_input_closed().await;
     } else {
-        retryguard_lab::demo::interrupt().await?;
+        retryguard_lab::interrupt().await?;
     }
     system.stop().await;
     if let Some(otlp) = otlp {

@@ -30,3 +30,17 @@ pub async fn standard_input_closed() {
     });
     let _ = closed.await;
 }
+
+/// Waits for Ctrl-C, or a polite end from outside.
+///
+/// # Errors
+/// Where the system does not tell of signals.
+pub async fn interrupt() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut ended = signal(SignalKind::terminate())?;
+    tokio::select! {
+        result = tokio::signal::ctrl_c() => result?,
+        _ = ended.recv() => {}
+    }
+    Ok(())
+}

@@ -1,6 +1,11 @@
 //! The laboratory on PostgreSQL and Redis: five processes, killed where they stand, and what the database holds afterwards.
 
-use std::{path::Path, time::Duration};
+use std::{
+    io::Read as _,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use retryguard_lab::{
     Configuration, Name, Settings, TimeScale,
@@ -74,6 +79,58 @@ async fn pays(
     );
     fleet.stop().await?;
     Ok(total.paid as f64 / total.sent.max(1) as f64)
+}
+
+/// A run that is interrupted ends its processes and removes what it made in the database.
+#[test]
+fn an_interrupted_run_leaves_nothing_in_the_database() {
+    let (Some(postgres), Some(redis)) = (Postgres::start(), Redis::start()) else {
+        return;
+    };
+    let (url, cache) = (postgres.url(), redis.url());
+    let mut run = Command::new(env!("CARGO_BIN_EXE_retryguard"))
+        .args([
+            "lab",
+            "run",
+            "--config",
+            "A,G",
+            "--at-once",
+            "2",
+            "--time-scale",
+            "1",
+        ])
+        .args(["--stores", "real", "--postgres", &url, "--redis", &cache])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let schemas = || retryguard_lab::database::Postgres::schemas(&url);
+    let begun = retryguard_lab::block_on(async {
+        for _ in 0..600 {
+            clock::sleep(Duration::from_millis(100)).await;
+            if schemas().await?.len() == 2 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    });
+    let begun = begun.expect("a server that answers");
+    assert!(begun, "two runs, a schema each");
+    let sent = Command::new("kill")
+        .args(["-INT", &run.id().to_string()])
+        .status()
+        .expect("a signal");
+    assert!(sent.success());
+    let mut said = String::new();
+    run.stderr
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut said)
+        .expect("text");
+    assert_eq!(run.wait().expect("it ends").code(), Some(2), "{said}");
+    assert!(said.contains("interrupted"), "{said}");
+    let left = retryguard_lab::block_on(schemas()).expect("a server that answers");
+    assert_eq!(left, Vec::<String>::new());
 }
 
 /// Payments or orders die at a random moment and come back, again and again, while users send orders and a third of them

@@ -112,6 +112,20 @@ impl Postgres {
         Ok(effects)
     }
 
+    /// The schemas that experiments have made on a server and not removed.
+    ///
+    /// # Errors
+    /// Where the server cannot be reached.
+    pub async fn schemas(url: &str) -> anyhow::Result<Vec<String>> {
+        let database = Self::connect(url, "public", 1)?;
+        let names =
+            sqlx::query_scalar("SELECT nspname::text FROM pg_namespace WHERE nspname ~ '^lab_[0-9a-f]{16}$'")
+                .fetch_all(&database.pool)
+                .await?;
+        database.close().await;
+        Ok(names)
+    }
+
     /// Removes a schema with all that is in it.
     ///
     /// # Errors

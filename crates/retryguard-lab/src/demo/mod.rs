@@ -65,7 +65,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         }
     };
     let interrupted = tokio::select! {
-        signal = interrupt() => { signal?; true }
+        signal = crate::interrupt() => { signal?; true }
         result = shown => { result?; false }
     };
     screen::restore(on_screen);
@@ -85,24 +85,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             options.stay.as_secs()
         );
         tokio::select! {
-            signal = interrupt() => signal?,
+            signal = crate::interrupt() => signal?,
             () = clock::sleep(options.stay) => {}
         }
     }
     life.end();
-    Ok(())
-}
-
-/// Waits for Ctrl-C, or a polite end from outside.
-///
-/// # Errors
-/// Where the system does not tell of signals.
-pub async fn interrupt() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut ended = signal(SignalKind::terminate())?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result?,
-        _ = ended.recv() => {}
-    }
     Ok(())
 }

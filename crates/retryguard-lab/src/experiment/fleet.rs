@@ -6,6 +6,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -33,6 +34,25 @@ const READY: Duration = Duration::from_secs(90);
 /// How long an answer of the admin interface may take.
 const ANSWER: Duration = Duration::from_secs(60);
 
+/// Schemas of fleets that were given up, with the address of their server.
+static LEFT: Mutex<Vec<Real>> = Mutex::new(Vec::new());
+
+fn left() -> MutexGuard<'static, Vec<Real>> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the schemas of fleets that were dropped without being stopped.
+///
+/// # Errors
+/// Where the server cannot be reached.
+pub(super) async fn remove_left() -> anyhow::Result<()> {
+    let left = std::mem::take(&mut *left());
+    for real in left {
+        Postgres::remove(&real.postgres, &real.schema).await?;
+    }
+    Ok(())
+}
+
 /// The processes of a system.
 pub struct Fleet {
     program: PathBuf,
@@ -44,6 +64,15 @@ pub struct Fleet {
     client: Client<HttpConnector, Full<Bytes>>,
     /// The policy's file, and what the processes say on their standard error.
     folder: tempfile::TempDir,
+    is_removed: bool,
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        if !self.is_removed {
+            left().push(self.real.clone());
+        }
+    }
 }
 
 /// Killed when dropped, and waited for.
@@ -87,6 +116,7 @@ impl Fleet {
             processes: BTreeMap::new(),
             client: Client::builder(TokioExecutor::new()).build_http(),
             folder,
+            is_removed: false,
         };
         fleet.addresses = free_addresses()?;
         for name in Name::ALL {
@@ -263,7 +293,9 @@ impl Fleet {
     /// Where the database does not answer.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.processes.clear();
-        Postgres::remove(&self.real.postgres, &self.real.schema).await
+        Postgres::remove(&self.real.postgres, &self.real.schema).await?;
+        self.is_removed = true;
+        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ pub const MOST_AT_ONCE: usize = 16;
 /// longer timers, beside which the machine's own delays count for less.
 ///
 /// # Errors
-/// Of the first that could not be run; the others are given up.
+/// Of the first that could not be run, or where Ctrl-C ended it; the others are given up, and nothing of them stays behind.
 pub async fn run_all(
     experiments: Vec<Experiment>,
     at_once: usize,
@@ -54,14 +54,39 @@ pub async fn sweep_all(
     .await
 }
 
+/// Runs jobs until all have ended, one has failed, or somebody has had enough. Those that are given up take their processes
+/// and folders with them; what they made in a database is removed after them.
 async fn in_order<T, F>(jobs: Vec<F>, at_once: usize, done: impl Fn(&T)) -> anyhow::Result<Vec<T>>
+where
+    T: Send + 'static,
+    F: Future<Output = anyhow::Result<T>> + Send + 'static,
+{
+    let mut running = JoinSet::new();
+    let result = tokio::select! {
+        result = all_of(jobs, &mut running, at_once, done) => result,
+        interrupted = crate::interrupt() => match interrupted {
+            Ok(()) => Err(anyhow::anyhow!("interrupted: the runs were given up, and nothing of them stays behind")),
+            Err(error) => Err(error),
+        },
+    };
+    running.shutdown().await;
+    #[cfg(feature = "real")]
+    super::fleet::remove_left().await?;
+    result
+}
+
+async fn all_of<T, F>(
+    jobs: Vec<F>,
+    running: &mut JoinSet<(usize, anyhow::Result<T>)>,
+    at_once: usize,
+    done: impl Fn(&T),
+) -> anyhow::Result<Vec<T>>
 where
     T: Send + 'static,
     F: Future<Output = anyhow::Result<T>> + Send + 'static,
 {
     let mut results: Vec<Option<T>> = jobs.iter().map(|_| None).collect();
     let mut waiting = jobs.into_iter().enumerate();
-    let mut running = JoinSet::new();
     loop {
         while running.len() < at_once.clamp(1, MOST_AT_ONCE)
             && let Some((place, job)) = waiting.next()

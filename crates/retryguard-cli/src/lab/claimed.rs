@@ -211,12 +211,18 @@ impl Quantity {
 
     /// The difference of two values as tables show it: points for shares.
     pub(super) fn difference(self, value: f64) -> String {
-        match self {
+        let text = match self {
             Success | BreakerOpen | BulkheadShare | Duplicates | Shed | Errors => {
                 format!("{:+.1}", 100.0 * value)
             }
             P95 | P99 | PaymentP95 | AdmittedP95 | Recovery => format!("{value:+.0}"),
             Amplification => format!("{value:+.2}"),
+        };
+        // What is rounded to nothing has no direction.
+        if text.contains(|digit| matches!(digit, '1'..='9')) {
+            text
+        } else {
+            text[1..].to_owned()
         }
     }
 }

@@ -263,7 +263,7 @@ fn version(program: &str) -> String {
     format!("{program} {}", number.unwrap_or("of unknown version"))
 }
 
-/// The page once said that there were "-0.00" retries a call.
+/// A share that is rounded to nothing has no sign.
 #[test]
 fn no_retries_are_written_without_a_sign() {
     let written = |attempts, calls| {

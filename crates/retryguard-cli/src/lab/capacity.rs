@@ -44,6 +44,9 @@ pub(super) struct Arguments {
     /// How many points at once, 1 to 16.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
     at_once: u8,
+    /// How often a point is made that does not keep its load, 1 to 16: a machine that halts for a quarter of a second spoils one.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    tries: u8,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -59,6 +62,7 @@ pub(super) struct Plan<'s> {
     pub(super) seed: u64,
     pub(super) phases: Phases,
     pub(super) at_once: u8,
+    pub(super) tries: u8,
 }
 
 /// A sweep that was made.
@@ -81,6 +85,7 @@ impl Arguments {
             seed: self.seed,
             phases: self.phases,
             at_once: self.at_once,
+            tries: self.tries,
         }
         .run()?;
         let json = format!("{:#}\n", sweep.json());
@@ -124,6 +129,7 @@ impl Plan<'_> {
                     workers,
                     rule,
                     phases: self.phases,
+                    tries: self.tries,
                 });
             }
         }

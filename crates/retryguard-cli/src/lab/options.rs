@@ -113,6 +113,7 @@ impl Matrix {
                 seed: options.seed,
                 phases: SWEPT_PHASES,
                 at_once: options.at_once,
+                tries: 1,
             };
             results.sweep = Some(plan.run()?);
         }

@@ -60,6 +60,8 @@ pub struct SweepPoint {
     pub figures: Option<(f64, f64)>,
     /// Why the load was not kept, where it was not.
     pub not_kept: Option<String>,
+    /// How often it was run until it kept its load.
+    pub tries: u8,
 }
 
 impl Rule {
@@ -105,14 +107,27 @@ pub struct Point {
     pub rule: Rule,
     /// The times of its parts.
     pub phases: Phases,
+    /// How often it may be run until it keeps its load.
+    pub tries: u8,
 }
 
 impl Point {
-    /// Runs it.
+    /// Runs it, and again where the machine did not let it keep its load.
     ///
     /// # Errors
     /// Where the system cannot be started.
     pub async fn run(&self) -> anyhow::Result<SweepPoint> {
+        let mut tries = 1;
+        loop {
+            let point = self.run_once(tries).await?;
+            if point.figures.is_some() || tries >= self.tries {
+                return Ok(point);
+            }
+            tries += 1;
+        }
+    }
+
+    async fn run_once(&self, tries: u8) -> anyhow::Result<SweepPoint> {
         let settings = Settings {
             title: format!("{} with {} workers", self.rule.as_str(), self.workers),
             policy: self.rule.policy().to_owned(),
@@ -163,6 +178,7 @@ impl Point {
             sent,
             figures,
             not_kept,
+            tries,
         })
     }
 }

@@ -73,6 +73,18 @@ fn findings(sweep: &Sweep) -> String {
     text += " A charge that fails has cost a worker's time, so three attempts under 20 % errors ask for 1.24 times the load. Where \
              that exceeds the capacity the queue grows until callers give up first attempts too; from then on every order \
              makes three attempts and none of them is answered in time.";
+    let again: u32 = sweep
+        .measured
+        .iter()
+        .map(|point| u32::from(point.tries) - 1)
+        .sum();
+    if again > 0 {
+        let _ = write!(
+            text,
+            "\n\n{again} runs of {} did not keep their load and were made again.",
+            u32::try_from(sweep.measured.len()).unwrap_or(u32::MAX) + again
+        );
+    }
     let lost: Vec<String> = sweep
         .measured
         .iter()

@@ -38,10 +38,10 @@ enum Command {
     Report(Report),
 }
 
-/// Makes the report of a matrix anew from its numbers. Pictures over time stay as they are.
+/// Makes the report of a matrix or a sweep anew from its numbers. Pictures over time stay as they are.
 #[derive(Args)]
 struct Report {
-    /// The folder of the matrix, with its runs.json.
+    /// The folder, with the runs.json of a matrix or the sweep.json of a sweep.
     folder: PathBuf,
     /// The sweep.json of `lab sweep`, in place of the matrix's own sweep.
     #[arg(long, value_name = "FILE")]

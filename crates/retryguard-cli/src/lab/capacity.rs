@@ -90,14 +90,7 @@ impl Arguments {
         .run()?;
         let json = format!("{:#}\n", sweep.json());
         if let Some(folder) = &self.out {
-            output::write(
-                folder,
-                &[
-                    ("sweep.json".to_owned(), json.clone()),
-                    ("capacity.svg".to_owned(), picture(&sweep)),
-                    ("README.md".to_owned(), section::page(&sweep)),
-                ],
-            )?;
+            output::write(folder, &sweep.files())?;
         }
         output::print(&if self.json {
             json
@@ -234,6 +227,15 @@ impl Sweep {
             measured,
             predicted,
         })
+    }
+
+    /// The page with its picture and its numbers.
+    pub(super) fn files(&self) -> [(String, String); 3] {
+        [
+            ("sweep.json".to_owned(), format!("{:#}\n", self.json())),
+            ("capacity.svg".to_owned(), picture(self)),
+            ("README.md".to_owned(), section::page(self)),
+        ]
     }
 
     /// All of it for other programs.

@@ -42,21 +42,29 @@ fn without_time_lines(results: &Results) -> Vec<(String, String)> {
     files
 }
 
-/// Makes the report of a folder anew from its numbers, and with another sweep where one is given.
+/// Makes the report of a folder anew from its numbers: a matrix, with another sweep where one is given, or a sweep.
 pub(super) fn again(folder: &Path, sweep: Option<&Path>) -> anyhow::Result<()> {
-    let read =
-        |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-    let path = folder.join("runs.json");
+    let (runs, alone) = (folder.join("runs.json"), folder.join("sweep.json"));
+    if sweep.is_none() && !runs.exists() && alone.exists() {
+        return output::write(folder, &read_sweep(&alone)?.files());
+    }
     let mut results =
-        Results::read(&read(&path)?).with_context(|| format!("cannot use {}", path.display()))?;
+        Results::read(&read(&runs)?).with_context(|| format!("cannot use {}", runs.display()))?;
     if let Some(path) = sweep {
-        let used = serde_json::from_str(&read(path)?)
-            .map_err(anyhow::Error::from)
-            .and_then(|all| capacity::Sweep::read(&all))
-            .with_context(|| format!("cannot use {}", path.display()))?;
-        results.sweep = Some(used);
+        results.sweep = Some(read_sweep(path)?);
     }
     output::write(folder, &without_time_lines(&results))
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn read_sweep(path: &Path) -> anyhow::Result<capacity::Sweep> {
+    serde_json::from_str(&read(path)?)
+        .map_err(anyhow::Error::from)
+        .and_then(|all| capacity::Sweep::read(&all))
+        .with_context(|| format!("cannot use {}", path.display()))
 }
 
 fn markdown(results: &Results) -> String {

@@ -220,5 +220,5 @@ pub(in crate::lab) fn picture(sweep: &Sweep) -> String {
             })
             .collect(),
     }
-    .svg()
+    .svg_with_marks()
 }

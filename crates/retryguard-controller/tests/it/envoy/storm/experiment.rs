@@ -11,6 +11,7 @@ use super::service::PLACES;
 use super::timeline::{Timeline, Totals};
 use super::{CALM, CAPACITY, OVERLOAD, phases};
 // The pictures of the command line; a file without a dependency, and no reason for a crate.
+#[expect(dead_code, reason = "lines of many points need no marks")]
 #[path = "../../../../../retryguard-cli/src/chart.rs"]
 mod chart;
 

@@ -96,12 +96,34 @@ impl Engine<'_> {
             held: None,
         });
         if oracle {
-            self.hold(handle, None);
-        } else {
-            self.drive(handle, |call, target, now, chance| {
-                call.start(target, now, chance)
-            });
+            return self.hold(handle, None);
         }
+        let flight = self.flights.get_mut(handle).expect("was just put in");
+        let line = &mut self.lines[origin.edge];
+        let floor = &mut self.floors[line.to as usize];
+        // Others make several calls in one go, and hear of none before all are made.
+        let alone = matches!(origin.parent, Parent::Client { .. });
+        let target = &mut line.peers[peer as usize].target;
+        let mut door = Door {
+            direct: line.plain && line.near && alone,
+            service: line.to as usize,
+            floor,
+            queue: &mut self.queue,
+            record: &mut self.record,
+            now: self.now,
+        };
+        let step = flight.call.start(target, self.now, &mut flight.chance);
+        let Some((number, kind)) = door.turns_away(flight, handle, target, &step) else {
+            return self.follow(handle, &step);
+        };
+        let step = flight
+            .call
+            .on_outcome(number, turned_away(kind), target, self.now, &mut flight.chance);
+        if matches!(step, Step::Wait) {
+            arm(flight, handle, &mut self.queue);
+            return hear(target, origin.edge, self.now, &mut self.queue, &mut self.record);
+        }
+        self.follow(handle, &step);
     }
 
     /// Gives a call an input and does what it says.
@@ -195,36 +217,24 @@ impl Engine<'_> {
         let edge = flight.edge as usize;
         let line = &mut self.lines[edge];
         let target = &mut line.peers[flight.peer as usize].target;
-        let mut step = flight.call.on_timer(target, self.now, &mut flight.chance);
-        // A retry of an overload, most often turned away at the door and answered before anything else happens: what
-        // `follow` and `answered` would do, without looking everything up again.
-        if let Step::Send(attempt) = &step
-            && line.plain
-            && line.near
-            && attempt.ends > self.now
-            && let floor = &mut self.floors[line.to as usize]
-            && floor.refuses_at_once
-            && let Some(kind) = floor.closed_to_all()
-            && self.queue.has_nothing_due()
-            && !self.record.ended_early
-        {
+        let mut door = Door {
+            direct: line.plain && line.near,
+            service: line.to as usize,
+            floor: &mut self.floors[line.to as usize],
+            queue: &mut self.queue,
+            record: &mut self.record,
+            now: self.now,
+        };
+        let step = flight.call.on_timer(target, self.now, &mut flight.chance);
+        let Some((number, kind)) = door.turns_away(flight, handle, target, &step) else {
+            return self.follow(handle, &step);
+        };
+        let step = flight
+            .call
+            .on_outcome(number, turned_away(kind), target, self.now, &mut flight.chance);
+        if matches!(step, Step::Wait) {
             arm(flight, handle, &mut self.queue);
-            note_refused(
-                flight,
-                attempt,
-                floor,
-                self.record.tally(line.to as usize, self.now),
-            );
-            hear(target, edge, self.now, &mut self.queue, &mut self.record);
-            self.record.events += 1;
-            let (number, outcome) = (attempt.number, turned_away(kind));
-            step = flight
-                .call
-                .on_outcome(number, outcome, target, self.now, &mut flight.chance);
-            if matches!(step, Step::Wait) {
-                arm(flight, handle, &mut self.queue);
-                return hear(target, edge, self.now, &mut self.queue, &mut self.record);
-            }
+            return hear(target, edge, self.now, &mut self.queue, &mut self.record);
         }
         self.follow(handle, &step);
     }
@@ -408,6 +418,47 @@ impl Engine<'_> {
             Parent::Job { job, optional } => self.child_done(job, optional, &ended),
             Parent::Outbox { letter } => self.letter_done(letter, &ended),
         }
+    }
+}
+
+/// The door of a service, for an attempt that is answered before anything else happens.
+struct Door<'a> {
+    /// Whether nothing stands between an attempt and its answer: no part of a foreign policy, no network, and nothing
+    /// else to be done at this moment by whoever sends it.
+    direct: bool,
+    service: usize,
+    floor: &'a mut Floor,
+    queue: &'a mut Queue<Event>,
+    record: &'a mut Recorder,
+    now: Instant,
+}
+
+impl Door<'_> {
+    /// The attempt that a call has just sent and as what it is turned away, if it is, and at once: most are in an
+    /// overload. Does for it what `follow` would do, without looking everything up again; otherwise nothing that
+    /// `follow` would not do as well.
+    #[inline(always)]
+    fn turns_away(
+        &mut self,
+        flight: &mut Flight,
+        handle: Handle,
+        target: &mut Target,
+        step: &Step,
+    ) -> Option<(u8, FailureKind)> {
+        let Step::Send(attempt) = step else { return None };
+        if !self.direct || attempt.ends <= self.now || !self.floor.refuses_at_once {
+            return None;
+        }
+        let kind = self.floor.closed_to_all()?;
+        arm(flight, handle, self.queue);
+        if !self.queue.has_nothing_due() || self.record.ended_early {
+            return None;
+        }
+        let tally = self.record.tally(self.service, self.now);
+        note_refused(flight, attempt, self.floor, tally);
+        hear(target, flight.edge as usize, self.now, self.queue, self.record);
+        self.record.events += 1;
+        Some((attempt.number, kind))
     }
 }
 

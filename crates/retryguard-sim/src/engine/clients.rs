@@ -14,8 +14,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct State {
     arrivals: Stream,
-    /// The largest rate until the next stage, and when that is: asked once a stage and not once a call.
-    bound: (f64, Instant),
+    bound: Bound,
     begun: u64,
     /// Users that have ever been there, and which of them are there now.
     users: Vec<User>,
@@ -24,6 +23,24 @@ pub(super) struct State {
     busy: Vec<bool>,
     /// Of users who will send a request again, as an impatient person does: that request.
     replays: HashMap<u32, u64>,
+}
+
+/// The largest rate until the next stage, the mean time between two calls at that, and when the stage is: asked once a
+/// stage and not once a call.
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    most: f64,
+    gap: f64,
+    ends: Instant,
+}
+
+impl Bound {
+    /// Not asked yet.
+    const NONE: Self = Self {
+        most: 0.0,
+        gap: f64::INFINITY,
+        ends: Instant::ZERO,
+    };
 }
 
 /// What every call of a user needs, and nothing else: a million users are met in any order, each by a miss of the cache.
@@ -37,7 +54,7 @@ pub(super) fn states(world: &World, seed: Seed) -> Vec<State> {
     (0..world.clients.len() as u64)
         .map(|client| State {
             arrivals: seed.stream(client, Purpose::Arrival),
-            bound: (0.0, Instant::ZERO),
+            bound: Bound::NONE,
             begun: 0,
             users: Vec::new(),
             present: 0,
@@ -225,15 +242,20 @@ fn next_arrival(
     rate: &Profile,
     random: bool,
     now: Instant,
-    bound: &mut (f64, Instant),
+    bound: &mut Bound,
     chance: &mut Stream,
 ) -> Instant {
     let mut at = now;
     loop {
-        if at >= bound.1 {
-            *bound = rate.bound(at);
+        if at >= bound.ends {
+            let (most, ends) = rate.bound(at);
+            *bound = Bound {
+                most,
+                gap: 1.0 / most,
+                ends,
+            };
         }
-        let (most, ends) = *bound;
+        let Bound { most, gap, ends } = *bound;
         if most <= 0.0 {
             if ends == Instant::NEVER {
                 return Instant::NEVER;
@@ -241,11 +263,7 @@ fn next_arrival(
             at = ends;
             continue;
         }
-        let gap = if random {
-            chance.exponential(1.0 / most)
-        } else {
-            1.0 / most
-        };
+        let gap = if random { chance.exponential(gap) } else { gap };
         let next = Instant::from_nanos(at.as_nanos().saturating_add(((gap * 1e9) as u64).max(1)));
         if next > ends {
             at = ends;
@@ -270,7 +288,7 @@ mod tests {
             .then(Instant::from_secs(200), 0.0, Duration::from_secs(100));
         let mut chance = Seed(1).stream(0, Purpose::Arrival);
         let (mut at, mut counts) = (Instant::ZERO, [0_u32; 4]);
-        let mut bound = (0.0, Instant::ZERO);
+        let mut bound = Bound::NONE;
         loop {
             at = next_arrival(&rate, true, at, &mut bound, &mut chance);
             if at >= Instant::from_secs(400) {
@@ -288,14 +306,9 @@ mod tests {
     fn even_arrivals_are_even() {
         let mut chance = Seed(1).stream(0, Purpose::Arrival);
         let rate = Profile::constant(4.0);
+        let mut bound = Bound::NONE;
         assert_eq!(
-            next_arrival(
-                &rate,
-                false,
-                Instant::from_secs(1),
-                &mut (0.0, Instant::ZERO),
-                &mut chance
-            ),
+            next_arrival(&rate, false, Instant::from_secs(1), &mut bound, &mut chance),
             Instant::from_millis(1250)
         );
     }

@@ -1,6 +1,6 @@
 //! An order of elimination for what is left when no cheap state is: nested dissection.
 //!
-//! A mesh has small separators. A graph is walked from one of its far ends; a layer near the middle of the walk parts it, and is taken
+//! A mesh has small separators. A graph is walked from its far ends; what lies near the middle of a walk parts it, and is taken
 //! out after both halves, which are parted again. What a part leaves behind then joins only the separators around it, so that fill is
 //! confined to small dense squares, and how large these are is known before a number is computed.
 
@@ -8,6 +8,11 @@ use crate::chain::index;
 
 /// Parts up to this size are not parted further: a dense square of it costs less than its administration.
 const LEAF: usize = 40;
+
+/// Parts from this size on are worth the search for the best of several cuts.
+const LARGE: usize = 500;
+/// A cut leaves at least this part, one in so many, on either side.
+const LEAST_SHARE: usize = 5;
 
 /// States that are taken out together, after all that stands before them in the plan.
 pub(super) struct Node {
@@ -103,20 +108,15 @@ impl Dissection<'_> {
         found
     }
 
-    fn cut_connected(&mut self, mut walk: Vec<u32>) {
-        if walk.len() > LEAF {
-            // From the far end of the first walk the layers are more and thinner.
-            for s in &walk {
-                self.level[*s as usize] = UNSEEN;
-            }
-            walk = self.walk(walk[walk.len() - 1]);
-            if let Some((near, middle, far)) = self.separate(&walk) {
-                let children = self.cut(near) + self.cut(far);
-                self.finish(middle, children);
-                return;
-            }
+    fn cut_connected(&mut self, walk: Vec<u32>) {
+        if walk.len() > LEAF
+            && let Some(cut) = self.separate(&walk)
+        {
+            let children = self.cut(cut.near) + self.cut(cut.far);
+            self.finish(cut.middle, children);
+        } else {
+            self.finish(walk, 0);
         }
-        self.finish(walk, 0);
     }
 
     fn finish(&mut self, states: Vec<u32>, children: usize) {
@@ -130,38 +130,124 @@ impl Dissection<'_> {
         });
     }
 
-    /// The thinnest layer that leaves at least a quarter on either side, without those of its states that need not be in it.
-    fn separate(&self, walk: &[u32]) -> Option<(Vec<u32>, Vec<u32>, Vec<u32>)> {
-        let level = |s: u32| self.level[s as usize];
-        let mut starts = vec![0];
-        for place in 1..walk.len() {
-            if level(walk[place]) != level(walk[place - 1]) {
-                starts.push(place);
+    /// How far each of `states` is from `from`, and the last that was met.
+    fn distances(&mut self, states: &[u32], from: u32) -> (Vec<i32>, u32) {
+        for s in states {
+            self.level[*s as usize] = UNSEEN;
+        }
+        let walk = self.walk(from);
+        let far = states
+            .iter()
+            .map(|s| self.level[*s as usize].cast_signed())
+            .collect();
+        (far, walk[walk.len() - 1])
+    }
+
+    /// Parts a connected set, by the best of several cuts where it is large.
+    ///
+    /// Layers around one end are curved and leave wedges. States that are as far from one end as from the other lie on a line across,
+    /// and those between two further ends on a line along, so that parts stay about as long as they are wide.
+    fn separate(&mut self, states: &[u32]) -> Option<Cut> {
+        let (from_one, other) = self.distances(states, states[states.len() - 1]);
+        if states.len() < LARGE {
+            return self.cut_by(states, &from_one);
+        }
+        let less = |a: &[i32], b: &[i32]| -> Vec<i32> { a.iter().zip(b).map(|(a, b)| a - b).collect() };
+        let (from_other, _) = self.distances(states, other);
+        let aside = (0..states.len()).max_by_key(|place| from_one[*place].min(from_other[*place]))?;
+        let (from_aside, opposite) = self.distances(states, states[aside]);
+        let (from_opposite, _) = self.distances(states, opposite);
+        let across = less(&from_one, &from_other);
+        let along = less(&from_aside, &from_opposite);
+        [from_one, across, along]
+            .iter()
+            .filter_map(|heights| self.cut_by(states, heights))
+            .min_by(|a, b| a.price.total_cmp(&b.price))
+    }
+
+    /// Parts states by their heights: of those above the cut, the ones that touch what is below it are the separator. The cut is where
+    /// it is thinnest for the halves that it makes.
+    fn cut_by(&mut self, states: &[u32], heights: &[i32]) -> Option<Cut> {
+        let lowest = *heights.iter().min()?;
+        for (s, height) in states.iter().zip(heights) {
+            self.level[*s as usize] = height.abs_diff(lowest);
+        }
+        let count = heights.iter().max()?.abs_diff(lowest) as usize + 1;
+        let part = self.part[states[0] as usize];
+        // How many stand at each height, and at how many cuts a state begins and ceases to touch what is below.
+        let mut standing = vec![0; count];
+        let mut begin = vec![0; count + 1];
+        let mut cease = vec![0; count + 1];
+        let mut touched = Vec::with_capacity(states.len());
+        for s in states {
+            let own = self.level[*s as usize];
+            let near = self.graph[*s as usize].iter();
+            let lowest = near
+                .filter(|to| self.part[**to as usize] == part)
+                .map(|to| self.level[*to as usize])
+                .fold(own, u32::min);
+            standing[own as usize] += 1;
+            begin[lowest as usize + 1] += 1;
+            cease[own as usize + 1] += 1;
+            touched.push(lowest);
+        }
+        let (mut below, mut middle) = (0, 0);
+        let mut best: Option<(f64, usize)> = None;
+        for height in 1..count {
+            below += standing[height - 1];
+            middle += begin[height];
+            middle -= cease[height];
+            let above = states.len() - below - middle;
+            if below.min(above) * LEAST_SHARE < states.len() {
+                continue;
+            }
+            let price = middle as f64 / (below as f64 * above as f64);
+            if best.is_none_or(|(least, _)| price < least) {
+                best = Some((price, height));
             }
         }
-        starts.push(walk.len());
-        let quarter = walk.len() / 4;
-        let (_, from, to) = starts
-            .windows(2)
-            .filter(|ends| ends[0] >= quarter && ends[1] + quarter <= walk.len())
-            .map(|ends| (ends[1] - ends[0], ends[0], ends[1]))
-            .min()?;
-        let part = self.part[walk[0] as usize];
-        let height = level(walk[from]);
-        let mut near = walk[..from].to_vec();
-        let mut middle = Vec::new();
-        for s in &walk[from..to] {
-            let beyond = self.graph[*s as usize]
-                .iter()
-                .any(|to| self.part[*to as usize] == part && level(*to) == height + 1);
-            if beyond { &mut middle } else { &mut near }.push(*s);
+        let (price, height) = best?;
+        let height = index(height);
+        let mut cut = Cut {
+            price,
+            near: Vec::new(),
+            middle: Vec::new(),
+            far: Vec::new(),
+        };
+        for (s, lowest) in states.iter().zip(touched) {
+            let side = if self.level[*s as usize] < height {
+                &mut cut.near
+            } else if lowest < height {
+                &mut cut.middle
+            } else {
+                &mut cut.far
+            };
+            side.push(*s);
         }
-        let far = walk[to..].to_vec();
-        Some((near, middle, far))
+        Some(cut)
     }
 }
 
+/// Two halves of a part, and what lies between them.
+struct Cut {
+    /// The lower, the better.
+    price: f64,
+    near: Vec<u32>,
+    middle: Vec<u32>,
+    far: Vec<u32>,
+}
+
 impl Plan {
+    /// Entries on one side of the factor, at the most.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count that was weighed against the memory there is"
+    )]
+    pub(super) fn entries(&self) -> usize {
+        (self.entries / 2.0) as usize
+    }
+
     /// Adds to each node the states around it, and counts what it all costs.
     fn find_rests(&mut self, graph: &[Vec<u32>]) {
         let mut place = vec![0u32; graph.len()];

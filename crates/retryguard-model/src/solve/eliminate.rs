@@ -30,10 +30,45 @@ pub(super) struct Room {
 /// What came of an elimination.
 pub(super) enum Made {
     Factor(Factor),
-    /// It would take so many multiplications.
-    TooDear(f64),
+    /// It would take more multiplications than wanted.
+    TooDear(Box<Planned>),
     /// It does not fit into memory.
     TooLarge,
+}
+
+/// An elimination of which the cheap part is done and the rest is planned.
+pub(super) struct Planned {
+    fronts: Fronts,
+    /// The names of the states that are left.
+    left: Vec<u32>,
+    exit: Vec<f64>,
+    factor: Factor,
+}
+
+impl Planned {
+    /// Multiplications that are still to be made.
+    pub(super) fn work(&self) -> f64 {
+        self.fronts.plan.work
+    }
+
+    /// Bytes that it takes before it is finished.
+    pub(super) fn bytes(&self) -> u64 {
+        self.factor.bytes() + self.fronts.waiting()
+    }
+
+    /// Makes the rest of the factor; `None` where it does not fit.
+    pub(super) fn finish(mut self, bytes: u64) -> Option<Factor> {
+        if self.fronts.bytes() + self.factor.bytes() > bytes {
+            return None;
+        }
+        let entries = self.fronts.plan.entries();
+        self.factor.lower.reserve(entries);
+        self.factor.upper.reserve(entries);
+        let (left, factor) = (&self.left, &mut self.factor);
+        self.fronts
+            .take_out(&mut self.exit, |square| square.record(left, factor));
+        Some(self.factor)
+    }
 }
 
 /// The record of an elimination: enough to solve for any right-hand side.
@@ -56,6 +91,11 @@ impl Sparse {
     fn push(&mut self, place: u32, value: f64) {
         self.places.push(place);
         self.values.push(value);
+    }
+
+    fn reserve(&mut self, entries: usize) {
+        self.places.reserve_exact(entries);
+        self.values.reserve_exact(entries);
     }
 
     fn close(&mut self) {
@@ -220,7 +260,7 @@ impl Elimination {
     }
 
     /// Takes out all that is left, a dense square after the other: once rows are full, looking entries up costs more than zeros do.
-    fn finish(mut self, gone: &[bool], mut factor: Factor, room: Room) -> Made {
+    fn finish(mut self, gone: &[bool], factor: Factor, room: Room) -> Made {
         let left: Vec<u32> = (0..gone.len()).filter(|s| !gone[*s]).map(index).collect();
         for (place, s) in left.iter().enumerate() {
             self.seat[*s as usize] = index(place);
@@ -232,17 +272,18 @@ impl Elimination {
                 row.map(|(to, rate)| (self.seat[*to as usize], *rate)).collect()
             })
             .collect();
-        let mut exit: Vec<f64> = left.iter().map(|s| self.exit[*s as usize]).collect();
+        let exit: Vec<f64> = left.iter().map(|s| self.exit[*s as usize]).collect();
         drop(self);
-        let fronts = Fronts::new(rows);
-        if fronts.plan.work > room.work {
-            return Made::TooDear(fronts.plan.work);
+        let planned = Planned {
+            fronts: Fronts::new(rows),
+            left,
+            exit,
+            factor,
+        };
+        if planned.work() > room.work {
+            return Made::TooDear(Box::new(planned));
         }
-        if fronts.bytes() + factor.bytes() > room.bytes {
-            return Made::TooLarge;
-        }
-        fronts.take_out(&mut exit, |square| square.record(&left, &mut factor));
-        Made::Factor(factor)
+        planned.finish(room.bytes).map_or(Made::TooLarge, Made::Factor)
     }
 
     fn cost(&self, state: usize) -> usize {

@@ -53,6 +53,13 @@ impl Fronts {
         }
     }
 
+    /// Bytes that it takes itself.
+    pub(super) fn waiting(&self) -> u64 {
+        let transitions: usize = self.rows.iter().map(Vec::len).sum();
+        let planned: usize = self.plan.nodes.iter().map(|node| node.states.len()).sum();
+        2 * size_of::<(u32, f64)>() as u64 * transitions as u64 + 4 * planned as u64
+    }
+
     /// Bytes that the squares and the factor take.
     #[expect(
         clippy::cast_possible_truncation,

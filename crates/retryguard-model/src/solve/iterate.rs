@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use super::eliminate::{Factor, Made, Room};
+use super::eliminate::{Factor, Made, Planned, Room};
 use super::gradients::{Gradients, STEPS};
 use super::krylov::Krylov;
 use super::lane::Lane;
@@ -186,6 +186,14 @@ impl Budget {
             Made::Factor(factor) => Some(factor),
             Made::TooDear(_) | Made::TooLarge => None,
         }
+    }
+
+    /// The same, where it was planned already.
+    pub(super) fn finish(&self, planned: Planned) -> Option<Factor> {
+        if planned.work() > LARGEST_WORK {
+            return None;
+        }
+        planned.finish(self.bytes)
     }
 }
 

@@ -139,7 +139,9 @@ fn part(
             let direct = Direct::new(chain, component, factor, local);
             Ok(Part::Direct(Box::new(direct)))
         }
-        Made::TooDear(work) => {
+        Made::TooDear(planned) => {
+            let work = planned.work();
+            drop(planned);
             let iterate = Iterate::new(chain, component, leaving, exit, work, local, spare);
             Ok(Part::Iterate(Box::new(iterate)))
         }

@@ -1,6 +1,6 @@
 //! The long run: a chain settles in one of the components that nothing leaves, and there in its stationary distribution.
 
-use super::eliminate::{Factor, Made, Room};
+use super::eliminate::{Factor, Made, Planned, Room};
 use super::gradients::Gradients;
 use super::iterate::{Budget, MAX_SWEEPS, Settling};
 use super::linear::{CHEAP_WORK, System, within};
@@ -125,13 +125,14 @@ fn stationary(chain: &Chain, component: &[u32]) -> Result<Vec<f64>, Error> {
             inflow
         }
         Made::TooLarge => return Err(Memory::full(chain.memory)),
-        Made::TooDear(work) => {
-            let budget = Budget::new(work, rest.len() + transitions, spare);
+        Made::TooDear(planned) => {
+            let budget = Budget::new(planned.work(), rest.len() + transitions, spare);
             let balance = Balance::new(&rows, &exit, &inflow);
-            let fits = Gradients::bytes(rest.len(), transitions) <= spare;
+            drop(rows);
+            let fits = Gradients::bytes(rest.len(), transitions) + planned.bytes() <= spare;
             match fits.then(|| balance.by_gradients(budget.steps)).flatten() {
                 Some(times) => times,
-                None => balance.by_sweeps(&budget, rows, exit)?,
+                None => balance.by_sweeps(&budget, *planned)?,
             }
         }
     };
@@ -219,21 +220,16 @@ impl<'b> Balance<'b> {
     }
 
     /// Gauss–Seidel, and elimination where it does not settle in time.
-    fn by_sweeps(
-        &self,
-        budget: &Budget,
-        rows: Vec<Vec<(u32, f64)>>,
-        exit: Vec<f64>,
-    ) -> Result<Vec<f64>, Error> {
+    fn by_sweeps(&self, budget: &Budget, planned: Planned) -> Result<Vec<f64>, Error> {
         let mut x = vec![0.0f64; self.leaving.len()];
         let mut change = f64::INFINITY;
         let mut settling = Settling::default();
         let places: Vec<u32> = (0..x.len()).map(index).collect();
-        let mut unused = Some((rows, exit));
+        let mut planned = Some(planned);
         for sweep in 0..MAX_SWEEPS {
             if sweep == budget.sweeps
-                && let Some((rows, exit)) = unused.take()
-                && let Some(factor) = budget.eliminate(rows, exit)
+                && let Some(planned) = planned.take()
+                && let Some(factor) = budget.finish(planned)
             {
                 let mut times = self.inflow.to_vec();
                 factor.solve_transposed(&mut times);

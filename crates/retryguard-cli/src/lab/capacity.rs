@@ -288,7 +288,7 @@ mod tests {
             "capacity.svg: {again}"
         );
         let fresh = prediction::sweep(sweep.seed).unwrap();
-        assert_eq!(sweep.predicted.len(), fresh.len(), "{again}");
+        assert_eq!(sweep.predicted.len(), SWEPT.len() * Rule::ALL.len(), "{again}");
         for (point, (success, amplification)) in &sweep.predicted {
             let new = fresh[point];
             let same = (new.0 - success).abs() < 1e-9 && (new.1 - amplification).abs() < 1e-9;

@@ -71,12 +71,12 @@ fn findings(sweep: &Sweep) -> String {
         );
     }
     text += " A charge that fails has cost a worker's time, so three attempts under 20 % errors ask for 1.24 times the load. Where \
-             that exceeds the capacity the queue grows until callers give up first attempts too; from then on every order \
-             makes three attempts and none of them is answered in time.";
+             that exceeds the capacity, or comes so near to it that a chance crowd waits for more than half a second, callers \
+             give up first attempts too; from then on every order makes three attempts and hardly one is answered in time.";
     let again: u32 = sweep
         .measured
         .iter()
-        .map(|point| u32::from(point.tries) - 1)
+        .map(|point| u32::from(point.tries).saturating_sub(1))
         .sum();
     if again > 0 {
         let _ = write!(

@@ -2,13 +2,18 @@
 
 use super::eliminate::{Factor, Made, Room};
 use super::iterate::Iterate;
+use super::krylov::right_side;
 use super::lane::Lane;
-use super::scc::components;
+use super::scc::{Components, components};
+use super::shares::Shares;
 use crate::chain::{Chain, Memory, index};
 use crate::error::Error;
 
 /// Multiplications for each transition up to which a component is eliminated without trying anything else.
 pub(super) const CHEAP_WORK: f64 = 4_000.0;
+
+/// States from which on a component is swept some times before it is eliminated.
+const LARGE: usize = 500;
 
 /// A system made ready: its factors serve any number of right-hand sides.
 pub(super) struct System<'c> {
@@ -64,14 +69,7 @@ impl<'c> System<'c> {
         extra: impl Fn(usize) -> f64,
         spare: &mut u64,
     ) -> Result<System<'c>, Error> {
-        let found = components(chain.states(), |s| {
-            let own = inside[s];
-            chain
-                .row(s)
-                .filter(move |_| own)
-                .map(|(to, _)| to)
-                .filter(|to| inside[*to])
-        });
+        let found = components_within(chain, inside);
         let mut local = vec![u32::MAX; chain.states()];
         let mut parts = Vec::new();
         for component in found.iter() {
@@ -96,23 +94,78 @@ impl<'c> System<'c> {
     pub(super) fn solve<L: Lane>(&self, x: &mut [L]) -> Result<(), Error> {
         let mut scratch: Vec<L> = Vec::new();
         for part in &self.parts {
-            match part {
-                Part::Single(state, scale) => {
-                    let s = *state as usize;
-                    let mut sum = x[s];
-                    for (to, rate) in self.chain.row(s) {
-                        if to != s {
-                            sum.add_scaled(rate, x[to]);
-                        }
-                    }
-                    x[s] = sum.scaled(*scale);
-                }
-                Part::Direct(direct) => direct.solve(x, &mut scratch),
-                Part::Iterate(iterate) => iterate.solve(self.chain, x)?,
-            }
+            part.solve(self.chain, x, &mut scratch)?;
         }
         Ok(())
     }
+}
+
+impl Part {
+    fn solve<L: Lane>(&self, chain: &Chain, x: &mut [L], scratch: &mut Vec<L>) -> Result<(), Error> {
+        match self {
+            Part::Single(state, scale) => {
+                let s = *state as usize;
+                let mut sum = x[s];
+                for (to, rate) in chain.row(s) {
+                    if to != s {
+                        sum.add_scaled(rate, x[to]);
+                    }
+                }
+                x[s] = sum.scaled(*scale);
+            }
+            Part::Direct(direct) => direct.solve(x, scratch),
+            Part::Iterate(iterate) => iterate.solve(chain, x)?,
+        }
+        Ok(())
+    }
+}
+
+/// The same for one right-hand side. A factor is then only worth its price where sweeps do not settle soon, and each is forgotten when
+/// its component is solved.
+pub(super) fn solve_once(chain: &Chain, inside: &[bool], x: &mut [f64]) -> Result<(), Error> {
+    let mut local = vec![u32::MAX; chain.states()];
+    let mut scratch = Vec::new();
+    for component in components_within(chain, inside).iter() {
+        let first = component[0];
+        if !inside[first as usize] {
+            continue;
+        }
+        if component.len() == 1 {
+            Part::Single(first, 1.0 / chain.exit_rate(first as usize)).solve(chain, x, &mut scratch)?;
+            continue;
+        }
+        if component.len() >= LARGE && settle(chain, component, &mut local, x) {
+            continue;
+        }
+        let mut spare = Memory::spare(chain.memory);
+        part(chain, component, &mut local, &|_| 0.0, &mut spare)?.solve(chain, x, &mut scratch)?;
+    }
+    Ok(())
+}
+
+/// Solves a component in place by a few sweeps, or leaves `x` as it was.
+fn settle(chain: &Chain, component: &[u32], local: &mut [u32], x: &mut [f64]) -> bool {
+    let leaving: Vec<f64> = component.iter().map(|s| chain.exit_rate(*s as usize)).collect();
+    let shares = Shares::within(chain, component, &leaving, local);
+    let Some(found) = shares.settle(&right_side(chain, component, &leaving, x)) else {
+        return false;
+    };
+    for (s, value) in component.iter().zip(found) {
+        x[*s as usize] = value;
+    }
+    true
+}
+
+/// The components of the states where `inside` holds, and every other state by itself.
+fn components_within(chain: &Chain, inside: &[bool]) -> Components {
+    components(chain.states(), |s| {
+        let own = inside[s];
+        chain
+            .row(s)
+            .filter(move |_| own)
+            .map(|(to, _)| to)
+            .filter(|to| inside[*to])
+    })
 }
 
 fn part(

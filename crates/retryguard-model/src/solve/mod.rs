@@ -18,6 +18,7 @@ mod linear;
 mod poisson;
 mod reach;
 mod scc;
+mod shares;
 mod steady;
 mod transient;
 

@@ -1,8 +1,8 @@
 //! Unbounded reachability: probabilities and expected rewards.
 
 use super::graph::{almost_surely, can_reach};
-use super::linear::System;
-use crate::chain::{Chain, Memory};
+use super::linear::solve_once;
+use crate::chain::Chain;
 use crate::error::Error;
 
 /// The probability, from every state, of reaching `right` through states of `left`.
@@ -12,7 +12,7 @@ pub(crate) fn until(chain: &Chain, left: &[bool], right: &[bool]) -> Result<Vec<
     let mut x: Vec<f64> = sure.iter().map(|sure| if *sure { 1.0 } else { 0.0 }).collect();
     let open: Vec<bool> = (0..chain.states()).map(|s| can[s] && !sure[s]).collect();
     if open.iter().any(|open| *open) {
-        System::new(chain, &open, |_| 0.0, &mut Memory::spare(chain.memory))?.solve(&mut x)?;
+        solve_once(chain, &open, &mut x)?;
     }
     Ok(x)
 }
@@ -55,7 +55,7 @@ pub(crate) fn rewards_to(
         })
         .collect();
     if open.iter().any(|open| *open) {
-        System::new(chain, &open, |_| 0.0, &mut Memory::spare(chain.memory))?.solve(&mut x)?;
+        solve_once(chain, &open, &mut x)?;
     }
     for s in 0..chain.states() {
         if !sure[s] {

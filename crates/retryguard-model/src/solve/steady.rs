@@ -3,8 +3,9 @@
 use super::eliminate::{Factor, Made, Planned, Room};
 use super::gradients::Gradients;
 use super::iterate::{Budget, MAX_SWEEPS, Settling};
-use super::linear::{CHEAP_WORK, System, within};
+use super::linear::{CHEAP_WORK, solve_once, within};
 use super::scc::components;
+use super::shares::Shares;
 use crate::chain::{Chain, Memory, index};
 use crate::error::Error;
 
@@ -51,7 +52,7 @@ pub(crate) fn relative_values(chain: &Chain, earned: &[f64]) -> Result<Option<(f
     let mut inside = vec![true; states];
     x[home[0] as usize] = 0.0;
     inside[home[0] as usize] = false;
-    System::new(chain, &inside, |_| 0.0, &mut Memory::spare(chain.memory))?.solve(&mut x)?;
+    solve_once(chain, &inside, &mut x)?;
     Ok(Some((average, x)))
 }
 
@@ -84,7 +85,7 @@ fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
     }
     let open: Vec<bool> = closed.iter().map(|c| !c).collect();
     if open.iter().any(|open| *open) {
-        System::new(chain, &open, |_| 0.0, &mut Memory::spare(chain.memory))?.solve(&mut x)?;
+        solve_once(chain, &open, &mut x)?;
     }
     Ok(x)
 }
@@ -209,7 +210,7 @@ impl<'b> Balance<'b> {
                     .collect()
             })
             .collect();
-        let visits = Gradients::new(rows.iter_mut())?.answer(self.inflow, steps)?;
+        let visits = Gradients::new(Shares::new(rows.iter_mut()))?.answer(self.inflow, steps)?;
         Some(
             visits
                 .iter()

@@ -7,9 +7,11 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
 use super::super::eliminate::{Factor, Made, Room};
-use super::super::gradients::{ACCEPTED, STEPS};
+use super::super::gradients::STEPS;
 use super::super::iterate;
+use super::super::shares::ACCEPTED;
 use super::*;
+use crate::chain::index;
 
 /// A connected chain: a ring with chords, and ways out at some states.
 #[derive(Clone, Debug)]
@@ -73,6 +75,14 @@ impl Drawn {
         found.then_some(x)
     }
 
+    /// By a few sweeps alone.
+    fn settled(&self) -> Option<Vec<f64>> {
+        let mut local = vec![u32::MAX; self.exit.len()];
+        let leaving = self.leaving();
+        let shares = Shares::within(&self.chain, &self.states(), &leaving, &mut local);
+        shares.settle(&right_side(&self.chain, &self.states(), &leaving, &self.earned))
+    }
+
     fn eliminated(&self) -> Vec<f64> {
         let rows = (0..self.exit.len())
             .map(|s| {
@@ -112,8 +122,12 @@ fn apart(a: &[f64], b: &[f64]) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// Where there is an answer, it is the right one. Whether there was one.
+/// Where there is an answer, it is the right one. Whether gradients had one.
 fn agrees_or_is_refused(drawn: &Drawn) -> Result<bool, TestCaseError> {
+    if let Some(settled) = drawn.settled() {
+        let difference = apart(&settled, &drawn.eliminated());
+        prop_assert!(difference < ACCEPTED, "{difference:e}");
+    }
     let Some(found) = drawn.krylov() else {
         return Ok(false);
     };
@@ -200,6 +214,18 @@ fn a_mesh_agrees_with_sweeps() {
 }
 
 #[test]
+fn a_stream_to_the_target_settles_and_others_do_not() {
+    let stream = mesh(30, 0.02);
+    let found = stream.settled().expect("its digits can be proven");
+    assert!(apart(&found, &stream.eliminated()) < ACCEPTED);
+    // Without a stream, and with all that is earned near the least number that there is.
+    assert!(mesh(30, 1.0).settled().is_none());
+    let mut faint = mesh(30, 0.02);
+    faint.earned.fill(1e-300);
+    assert!(faint.settled().is_none());
+}
+
+#[test]
 fn what_doubles_cannot_prove_is_refused() {
     // Some 1e15 steps until the corner: a residual of the last digit hides an error as large as the value.
     assert!(mesh(12, 30.0).krylov().is_none());
@@ -233,4 +259,5 @@ fn what_is_earned_may_not_be_negative() {
     let mut mesh = mesh(5, 1.0);
     mesh.earned[3] = -1.0;
     assert!(mesh.krylov().is_none());
+    assert!(mesh.settled().is_none());
 }

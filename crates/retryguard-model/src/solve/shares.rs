@@ -1,0 +1,181 @@
+//! Systems of the form `x = P x + b` with a P and a b that have no negative entry: sweeps over them, and the proof of digits.
+//!
+//! I - P is an M-matrix, thus (I - P) v >= |r| gives |error| <= v in every state. Such a v comes from a second system, and is checked
+//! with room for rounding: a small residual is no small error, and least of all in a stiff chain.
+
+use crate::chain::{Chain, index};
+
+/// The proven relative error, in every state, of what is handed out.
+pub(super) const ACCEPTED: f64 = 1e-9;
+/// Sweeps, to and fro, within which a chain that is driven to its end settles.
+const PAIRS: usize = 40;
+/// Sweeps, to and fro, after which it is guessed how many it will take.
+const LOOK: usize = 4;
+/// The relative change at which rounding is all that is left.
+const STILL: f64 = 16.0 * f64::EPSILON;
+
+/// The least value that is believed.
+const LEAST: f64 = 1e-280;
+
+/// The entries of P, row by row.
+#[derive(Default)]
+pub(super) struct Shares {
+    pub(super) starts: Vec<usize>,
+    pub(super) columns: Vec<u32>,
+    pub(super) values: Vec<f64>,
+}
+
+impl Shares {
+    /// P row by row; each row is sorted here.
+    pub(super) fn new<'r>(rows: impl Iterator<Item = &'r mut Vec<(u32, f64)>>) -> Shares {
+        let mut made = Shares {
+            starts: vec![0],
+            ..Shares::default()
+        };
+        for row in rows {
+            made.push(row);
+        }
+        made
+    }
+
+    /// The component of `states`, whose rates of leaving are `leaving`.
+    pub(super) fn within(chain: &Chain, states: &[u32], leaving: &[f64], local: &mut [u32]) -> Shares {
+        for (place, state) in states.iter().enumerate() {
+            local[*state as usize] = index(place);
+        }
+        let mut made = Shares {
+            starts: vec![0],
+            ..Shares::default()
+        };
+        let mut row = Vec::new();
+        for (state, leaving) in states.iter().zip(leaving) {
+            let others = chain
+                .row(*state as usize)
+                .filter(|(to, _)| *to != *state as usize && local[*to] != u32::MAX);
+            row.clear();
+            row.extend(others.map(|(to, rate)| (local[to], rate / leaving)));
+            made.push(&mut row);
+        }
+        for state in states {
+            local[*state as usize] = u32::MAX;
+        }
+        made
+    }
+
+    fn push(&mut self, row: &mut [(u32, f64)]) {
+        row.sort_unstable_by_key(|(to, _)| *to);
+        let start = self.columns.len();
+        for (to, share) in row {
+            if self.columns.len() > start && self.columns.last() == Some(to) {
+                *self.values.last_mut().expect("as many shares as columns") += *share;
+            } else {
+                self.columns.push(*to);
+                self.values.push(*share);
+            }
+        }
+        self.starts.push(self.columns.len());
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// One row of P x.
+    pub(super) fn spread(&self, i: usize, x: &[f64]) -> f64 {
+        let range = self.starts[i]..self.starts[i + 1];
+        self.columns[range.clone()]
+            .iter()
+            .zip(&self.values[range])
+            .map(|(to, share)| share * x[*to as usize])
+            .sum()
+    }
+
+    pub(super) fn sweep(&self, b: &[f64], x: &mut [f64], forth: bool) {
+        let size = b.len();
+        for step in 0..size {
+            let i = if forth { step } else { size - 1 - step };
+            x[i] = b[i] + self.spread(i, x);
+        }
+    }
+
+    /// `r = b + P x - x`, and what rounding may have added to it or hidden, in its sums and in the shares and rates of leaving.
+    pub(super) fn residual(&self, b: &[f64], x: &[f64], r: &mut [f64]) -> Vec<f64> {
+        let mut noise = Vec::with_capacity(b.len());
+        for i in 0..b.len() {
+            let spread = self.spread(i, x);
+            r[i] = (b[i] - x[i]) + spread;
+            let terms = (self.starts[i + 1] - self.starts[i] + 4) as f64;
+            noise.push(terms * f64::EPSILON / 2.0 * (b[i] + x[i].abs() + spread.abs()));
+        }
+        noise
+    }
+
+    /// The largest part that the residual of `x`, with rounding, has of `scale`.
+    pub(super) fn distance(&self, b: &[f64], x: &[f64], scale: &[f64], r: &mut [f64]) -> f64 {
+        let noise = self.residual(b, x, r);
+        r.iter()
+            .zip(&noise)
+            .zip(scale)
+            .map(|((r, noise), scale)| (r.abs() + noise) / scale)
+            .fold(0.0, f64::max)
+    }
+
+    /// By how much a residual that is everywhere the same part of `x` may have changed `x`, for each unit of it: with A v >= c x and a
+    /// residual of at most ρ x, no error is above ρ v / c.
+    pub(super) fn reach(&self, v: &[f64], x: &[f64]) -> Option<f64> {
+        let mut negative = vec![0.0; v.len()];
+        let noise = self.residual(&vec![0.0; v.len()], v, &mut negative);
+        let least = negative
+            .iter()
+            .zip(&noise)
+            .zip(x)
+            .map(|((negative, noise), x)| (-negative - noise) / x)
+            .fold(f64::INFINITY, f64::min);
+        let most = v.iter().zip(x).map(|(v, x)| v / x).fold(0.0, f64::max);
+        (least > 0.0).then_some(most / least)
+    }
+
+    /// The solution by a few sweeps, where its digits could be proven: a chain that is driven to its end hands the news of it to every
+    /// state within a few of them, however dear its elimination. Where it is not driven, that shows after the first ones.
+    pub(super) fn settle(&self, b: &[f64]) -> Option<Vec<f64>> {
+        if b.iter().any(|b| *b < 0.0) {
+            return None;
+        }
+        if b.iter().all(|b| *b == 0.0) {
+            return Some(vec![0.0; b.len()]);
+        }
+        let x = self.sweeps(b, STILL)?;
+        // Numbers near the least that there are have fewer digits than the proof counts with.
+        if x.iter().any(|x| *x < LEAST) {
+            return None;
+        }
+        let v = self.sweeps(&x, 0.1)?;
+        let residual = self.distance(b, &x, &x, &mut vec![0.0; b.len()]);
+        (self.reach(&v, &x)? * residual <= ACCEPTED).then_some(x)
+    }
+
+    /// Sweeps to and fro from 0 until one pair changes no value by more than the part `wanted`.
+    fn sweeps(&self, b: &[f64], wanted: f64) -> Option<Vec<f64>> {
+        let mut x = vec![0.0; b.len()];
+        let mut before = f64::INFINITY;
+        for pair in 1..=PAIRS {
+            self.sweep(b, &mut x, false);
+            let mut change = 0.0;
+            for i in 0..b.len() {
+                let value = b[i] + self.spread(i, &x);
+                change = f64::max(change, (value - x[i]).abs() / value);
+                x[i] = value;
+            }
+            if change <= wanted {
+                return Some(x);
+            }
+            let factor = change / before;
+            let more = (wanted / change).ln() / factor.ln();
+            if pair >= LOOK && !(factor < 1.0 && pair as f64 + more <= PAIRS as f64) {
+                return None;
+            }
+            before = change;
+        }
+        None
+    }
+}

@@ -46,7 +46,7 @@ impl Memory {
         Error::Limit {
             what: "bytes of memory",
             limit: memory.map_or(u64::MAX, |memory| memory.limit),
-            help: "the chain fits, the factors that solve it do not: raise it with --max-memory, or make counters and Erlang \
+            help: "the chain fits, the factors or the table of steps that solve it do not: raise it with --max-memory, or make counters and Erlang \
                    shapes smaller",
         }
     }

@@ -51,33 +51,43 @@ pub(crate) fn collect(formula: &Formula, wanted: &mut Wanted) {
     }
 }
 
-/// The target of all questions, if all ask how one and the same target is reached, by itself or by a time, and nothing else.
+/// Where nothing asked depends on what follows, if that is the same for all questions: the target of a reward, and where the left side of
+/// an until has ended or its right side has begun, from the start or by a time.
 pub(crate) fn common_stop(questions: &[Question<'_>]) -> Option<Expr> {
-    let mut common: Option<&Expr> = None;
+    let mut common: Option<Expr> = None;
     for (_, formula) in questions {
         let Formula::Query(query) = formula else {
             return None;
         };
-        let target = match &query.operator {
-            Operator::ReachReward(_, Formula::Plain(target)) => target,
-            Operator::Until(Formula::Plain(Expr::Bool(true)), Formula::Plain(target), lower, _)
-                if *lower == 0.0 =>
-            {
-                target
+        let stop = match &query.operator {
+            Operator::ReachReward(_, Formula::Plain(target)) => target.clone(),
+            Operator::Until(Formula::Plain(left), Formula::Plain(right), lower, _) if *lower == 0.0 => {
+                Expr::or(vec![right.clone(), Expr::negation(left.clone())])
+            }
+            Operator::Globally(Formula::Plain(inner), lower, _) if *lower == 0.0 => {
+                Expr::negation(inner.clone())
             }
             _ => return None,
         };
-        if common.is_some_and(|known| known != target) {
+        if common.as_ref().is_some_and(|known| *known != stop) {
             return None;
         }
-        common = Some(target);
+        common = Some(stop);
     }
-    common.filter(|target| !target.is_constant()).cloned()
+    common.filter(|stop| !stop.is_constant())
 }
 
-/// Whether a target is to be reached by a time. Levels know whether it is reached, not when.
-pub(crate) fn within_a_time(formula: &Formula) -> bool {
-    matches!(formula, Formula::Query(query) if matches!(query.operator, Operator::Until(_, _, _, Some(_))))
+/// Whether equal levels can answer: a reward before a target that is reached for certain, or that it is. They do not know when, nor on
+/// which way.
+pub(crate) fn levels_know(formula: &Formula) -> bool {
+    let Formula::Query(query) = formula else {
+        return false;
+    };
+    match &query.operator {
+        Operator::ReachReward(..) => true,
+        Operator::Until(Formula::Plain(Expr::Bool(true)), _, _, upper) => upper.is_none(),
+        _ => false,
+    }
 }
 
 /// Whether the label "init" is asked about.

@@ -8,7 +8,7 @@ use crate::elaborate::properties::{Formula, Operator, Query};
 use crate::error::Error;
 use crate::options::Options;
 use crate::program::Program;
-use crate::questions::{Question, collect, common_stop, names_initial, within_a_time};
+use crate::questions::{Question, collect, common_stop, levels_know, names_initial};
 use crate::reduce::Reduction;
 use crate::solve;
 use crate::syntax::ast;
@@ -48,7 +48,7 @@ impl Session<'_> {
         if self.options.reduce
             && self.options.truncate.is_none()
             && wanted.stop.is_some()
-            && !questions.iter().any(|(_, formula)| within_a_time(formula))
+            && questions.iter().all(|(_, formula)| levels_know(formula))
             && let Some(answers) = self.by_levels(questions, &wanted)?
         {
             return Ok(answers);

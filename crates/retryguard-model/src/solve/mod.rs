@@ -20,6 +20,7 @@ mod reach;
 mod scc;
 mod shares;
 mod steady;
+mod ticks;
 mod transient;
 
 pub(crate) use levels::level_rewards;

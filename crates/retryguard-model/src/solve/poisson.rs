@@ -40,11 +40,8 @@ impl Poisson {
         Poisson { left, weights }
     }
 
-    pub(super) fn right(&self) -> u64 {
-        self.left + self.weights.len() as u64 - 1
-    }
-
-    pub(super) fn weight(&self, count: u64) -> f64 {
+    #[cfg(test)]
+    fn weight(&self, count: u64) -> f64 {
         usize::try_from(count.wrapping_sub(self.left))
             .ok()
             .and_then(|place| self.weights.get(place))
@@ -52,15 +49,15 @@ impl Poisson {
             .unwrap_or(0.0)
     }
 
-    /// The probabilities of more than `count`, for every count from zero to the last.
+    /// The probabilities of more than each count of the weights. Of more than any count before them it is one.
     pub(super) fn tails(&self) -> Vec<f64> {
-        let last = usize::try_from(self.right()).unwrap_or(usize::MAX);
-        let mut tails = vec![0.0; last + 1];
+        let mut tails = Vec::with_capacity(self.weights.len());
         let mut sum = 0.0;
-        for count in (0..=last).rev() {
-            tails[count] = sum;
-            sum += self.weight(count as u64);
+        for weight in self.weights.iter().rev() {
+            tails.push(sum);
+            sum += weight;
         }
+        tails.reverse();
         tails
     }
 }

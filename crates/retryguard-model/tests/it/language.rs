@@ -99,18 +99,49 @@ fn properties_refer_to_one_another() {
     assert_eq!(truths, [true, true, true, false].map(Outcome::Truth));
 }
 
-/// What follows a target that is to be reached by a time is not looked at, so a counter without a limit is no obstacle.
+/// What follows the target, or the end of the way to it, is not looked at, so a counter without a limit is no obstacle.
 #[test]
-fn a_bounded_question_stops_at_its_target() {
+fn a_question_stops_where_its_answer_is_known() {
     let text = format!(
         "ctmc\nmodule m\n x : [0..{0}];\n [] x<{0} -> 1 : (x'=x+1);\nendmodule\n",
         i64::MAX
     );
-    let reached = number(&text, "P=? [ F<=1 x=2 ]");
-    assert!(
-        (reached - (1.0 - 2.0 * (-1.0f64).exp())).abs() < 1e-12,
-        "{reached}"
-    );
+    let stays = 2.0 * (-1.0f64).exp();
+    for (property, wanted) in [
+        ("P=? [ F<=1 x=2 ]", 1.0 - stays),
+        ("P=? [ x<2 U<=1 x=2 ]", 1.0 - stays),
+        ("P=? [ x<2 U x=2 ]", 1.0),
+        ("P=? [ x!=1 U x=2 ]", 0.0),
+        ("P=? [ x<2 U[0,1] x=1 ]", 1.0 - stays / 2.0),
+        ("P=? [ G<=1 x<2 ]", stays),
+        ("P=? [ G x<2 ]", 0.0),
+    ] {
+        let found = number(&text, property);
+        assert!((found - wanted).abs() < 1e-12, "{property}: {found}");
+    }
+}
+
+/// Asked together they have no common end, and the whole chain is built.
+#[test]
+fn an_early_end_changes_no_answer() {
+    let text = "ctmc\nmodule m\n x : [0..9];\n y : [0..9];\n [] x<9 -> 2 : (x'=x+1);\n [] x>0 -> 1 : (x'=x-1);\n \
+                [] y<9 -> 1 : (y'=y+1);\n [] y>0 -> 1+x : (y'=y-1);\nendmodule\n";
+    let asked = [
+        "P=? [ x<7 U y=5 ]",
+        "P=? [ x<7 U<=3 y=5 ]",
+        "P=? [ G<=3 x+y<8 ]",
+        "P=? [ x<7 U[1,3] y=4 ]",
+        "P=? [ F<=2 y=3 ]",
+    ];
+    let together = answer(text, &asked.join(";\n")).unwrap();
+    for (property, together) in asked.iter().zip(together) {
+        let (alone, together) = (number(text, property), together.number().unwrap());
+        assert!(
+            (alone / together - 1.0).abs() < 1e-9,
+            "{property}: {alone} {together}"
+        );
+        assert!(alone > 1e-6 && alone < 1.0, "{property}: {alone}");
+    }
 }
 
 #[test]

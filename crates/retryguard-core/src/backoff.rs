@@ -82,15 +82,8 @@ impl Backoff {
     /// [`Backoff::delay`] in nanoseconds: what every retry asks for, without a division on the way.
     #[inline]
     pub(crate) fn delay_nanos(&self, retry: u32, previous: u64, chance: &mut impl Chance) -> Option<u64> {
-        let grown = self.grown(retry.max(1));
-        if self
-            .stop_beyond
-            .is_some_and(|limit| grown > u128::from(nanos(limit)))
-        {
-            return None;
-        }
         let cap = nanos(self.cap);
-        let nominal = u64::try_from(grown).map_or(cap, |grown| grown.min(cap));
+        let nominal = self.nominal(retry.max(1), cap)?;
         Some(match self.jitter {
             Jitter::None => nominal,
             Jitter::Full => chance.nanos_up_to(nominal),
@@ -127,6 +120,29 @@ impl Backoff {
                 .unwrap_or_default();
         }
         previous
+    }
+
+    /// The nominal delay in nanoseconds; `None` once the schedule has ended.
+    #[inline]
+    fn nominal(&self, retry: u32, cap: u64) -> Option<u64> {
+        let grown = match self.doubled(retry) {
+            Some(doubled) => u128::from(doubled),
+            None => self.grown(retry),
+        };
+        let over = |limit| grown > u128::from(nanos(limit));
+        if self.stop_beyond.is_some_and(over) {
+            return None;
+        }
+        Some(u64::try_from(grown).map_or(cap, |grown| grown.min(cap)))
+    }
+
+    /// A delay that doubles, as nearly all do, is a shift: [`Backoff::grown`] without its loop, where it has room.
+    #[inline]
+    fn doubled(&self, retry: u32) -> Option<u64> {
+        let initial = nanos(self.initial);
+        let doubles =
+            matches!(self.growth, Growth::Exponential(factor) if factor.parts() == 2 * Ratio::PARTS);
+        (doubles && retry <= initial.leading_zeros()).then(|| initial << (retry - 1))
     }
 
     /// The nominal delay in nanoseconds, before the cap.
@@ -203,6 +219,25 @@ mod tests {
             millis(&plain(double), &mut Lowest),
             some([100, 200, 400, 800, 1600, 3200, 5000, 5000])
         );
+    }
+
+    /// The short way gives what the long one does, up to where it has no room and beyond.
+    #[test]
+    fn a_shift_is_a_doubling() {
+        for initial in [0, 1, 3, 1_000_000_000, (1 << 62) - 1, 1 << 62, 1 << 63, u64::MAX] {
+            let backoff = Backoff {
+                initial: Duration::from_nanos(initial),
+                ..plain(Growth::Exponential(Ratio::from_f64(2.0).unwrap()))
+            };
+            for retry in 1..=70 {
+                let short = backoff.doubled(retry).map(u128::from);
+                assert_eq!(
+                    short.unwrap_or_else(|| backoff.grown(retry)),
+                    backoff.grown(retry)
+                );
+            }
+            assert_eq!(backoff.doubled(1).is_some(), initial < 1 << 63);
+        }
     }
 
     #[test]

@@ -57,6 +57,9 @@ pub struct Call {
     beside: Vec<Running>,
     /// When the next hedge is due.
     hedge_at: Instant,
+    /// When the timer is due: the end of a wait, or of the attempt that ends first, or the next hedge. Kept, because it
+    /// is asked for after every input.
+    due: Instant,
     /// Attempts sent so far, and how many of them were retries and hedges.
     sent: u8,
     retries: u8,
@@ -75,13 +78,11 @@ enum State {
     Queued {
         queued: Queued,
         charge: Option<Charge>,
-        until: Instant,
     },
     /// At least one attempt runs.
     Running,
     /// Waits before a retry.
     BackingOff {
-        until: Instant,
         charge: Option<Charge>,
     },
     Over,
@@ -109,6 +110,7 @@ impl Call {
             running: None,
             beside: Vec::new(),
             hedge_at: Instant::NEVER,
+            due: Instant::NEVER,
             sent: 0,
             retries: 0,
             hedges: 0,
@@ -158,22 +160,24 @@ impl Call {
     pub fn forbid_replay(&mut self) {
         self.replayable = false;
         self.hedge_at = Instant::NEVER;
+        if matches!(self.state, State::Running) {
+            self.due = self.first_end();
+        }
     }
 
     /// When [`Call::on_timer`] is due.
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
-        let next = match &self.state {
-            State::Fresh | State::Over => Instant::NEVER,
-            State::Queued { until, .. } | State::BackingOff { until, .. } => *until,
-            State::Running => {
-                let own = self.running.as_ref().map_or(Instant::NEVER, |it| it.ends);
-                let beside = self.beside.iter().map(|it| it.ends).min();
-                own.min(beside.unwrap_or(Instant::NEVER)).min(self.hedge_at)
-            }
-        };
-        (next != Instant::NEVER).then_some(next)
+        debug_assert!(
+            match self.state {
+                State::Fresh | State::Over => self.due == Instant::NEVER,
+                State::Running => self.due == self.first_end(),
+                State::Queued { .. } | State::BackingOff { .. } => true,
+            },
+            "what is kept is what is due"
+        );
+        (self.due != Instant::NEVER).then_some(self.due)
     }
 
     /// Begins: sends the first attempt, waits for a place, or is refused.
@@ -187,8 +191,9 @@ impl Call {
         self.send(AttemptKind::First, None, target, now, chance)
     }
 
-    /// The attempt `number` has ended. The result of one that no longer runs is ignored.
-    #[inline]
+    /// The attempt `number` has ended. The result of one that no longer runs is ignored. Always part of its caller: a
+    /// step that travels through memory costs as much as what decides it.
+    #[inline(always)]
     pub fn on_outcome(
         &mut self,
         number: u8,
@@ -198,14 +203,34 @@ impl Call {
         chance: &mut impl Chance,
     ) -> Step {
         let now = target.clamp(now);
-        let Some(running) = self.take_running(number) else {
-            return Step::Wait;
-        };
-        target.settle(running.permit, outcome, now);
+        // Settled where it stands: an attempt that was written a moment ago, as a refused one was, is read field by
+        // field, and to move it would be to wait until it has reached memory.
+        match &mut self.running {
+            Some(running) if running.number == number => {
+                target.settle(&mut running.permit, outcome, now);
+                self.running = None;
+            }
+            _ => {
+                if !self.settle_hedge(number, outcome, target, now) {
+                    return Step::Wait;
+                }
+            }
+        }
         match outcome {
             Outcome::Success => self.succeed(number, target),
             Outcome::Failure(failure) => self.fail(number, failure, target, now, chance),
         }
+    }
+
+    /// Settles a hedge that has ended. Whether it was still running.
+    #[cold]
+    fn settle_hedge(&mut self, number: u8, outcome: &Outcome, target: &mut Target, now: Instant) -> bool {
+        let Some(index) = self.beside.iter().position(|it| it.number == number) else {
+            return false;
+        };
+        target.settle(&mut self.beside[index].permit, outcome, now);
+        self.beside.swap_remove(index);
+        true
     }
 
     /// Time has passed. Does one thing that is due; the driver reads [`Call::next_timer`] again afterwards.
@@ -215,14 +240,19 @@ impl Call {
         if self.next_timer().is_none_or(|due| now < due) {
             return Step::Wait;
         }
+        // Asked first: the end of a wait is what most timers are for.
+        if let State::BackingOff { charge } = &mut self.state {
+            let charge = charge.take();
+            self.state = State::Running;
+            return self.end_back_off(charge, target, now, chance);
+        }
         match std::mem::replace(&mut self.state, State::Running) {
-            State::BackingOff { charge, .. } => self.end_back_off(charge, target, now, chance),
-            State::Queued { queued, charge, .. } => {
+            State::Queued { queued, charge } => {
                 target.leave_queue(self.ticket);
                 self.unsent(queued.kind, charge, Refusal::BulkheadTimeout, target, now, chance)
             }
             State::Running => self.on_running_timer(target, now, chance),
-            state @ (State::Fresh | State::Over) => {
+            state @ (State::Fresh | State::BackingOff { .. } | State::Over) => {
                 self.state = state;
                 Step::Wait
             }
@@ -233,7 +263,7 @@ impl Call {
     pub fn on_place(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
         let now = target.clamp(now);
         match std::mem::replace(&mut self.state, State::Running) {
-            State::Queued { queued, charge, .. } => {
+            State::Queued { queued, charge } => {
                 if let Err(refusal) = self.still_wanted(queued.kind, target, now) {
                     target.leave_queue(self.ticket);
                     return self.unsent(queued.kind, charge, refusal, target, now, chance);
@@ -260,12 +290,13 @@ impl Call {
     /// Ends the call wherever it stands. Nothing that it held is lost.
     pub fn abandon(&mut self, target: &mut Target) {
         self.drop_running(target);
+        self.due = Instant::NEVER;
         match std::mem::replace(&mut self.state, State::Over) {
             State::Queued { charge, .. } => {
                 target.leave_queue(self.ticket);
                 target.refund(charge);
             }
-            State::BackingOff { charge, .. } => target.refund(charge),
+            State::BackingOff { charge } => target.refund(charge),
             State::Fresh | State::Running | State::Over => {}
         }
     }
@@ -287,27 +318,25 @@ impl Call {
         Deadline::at(self.deadline).allows(at, target.settings().call.least_attempt)
     }
 
+    /// When the first of what runs is due: the end of an attempt, or the next hedge.
+    fn first_end(&self) -> Instant {
+        let ends = self.under_way().map(|running| running.ends);
+        ends.fold(self.hedge_at, Instant::min)
+    }
+
     #[inline]
     fn under_way(&self) -> impl Iterator<Item = &Running> {
         self.running.iter().chain(&self.beside)
     }
 
     #[inline]
-    fn take_running(&mut self, number: u8) -> Option<Running> {
-        if self.running.as_ref().is_some_and(|it| it.number == number) {
-            return self.running.take();
-        }
-        let index = self.beside.iter().position(|it| it.number == number)?;
-        Some(self.beside.swap_remove(index))
-    }
-
-    #[inline]
     fn drop_running(&mut self, target: &mut Target) {
-        if let Some(running) = self.running.take() {
-            target.abandon(running.permit);
+        if let Some(running) = &mut self.running {
+            target.abandon(&mut running.permit);
+            self.running = None;
         }
-        while let Some(running) = self.beside.pop() {
-            target.abandon(running.permit);
+        while let Some(mut running) = self.beside.pop() {
+            target.abandon(&mut running.permit);
         }
     }
 }

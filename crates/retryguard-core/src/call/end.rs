@@ -15,7 +15,7 @@ impl Call {
     pub(super) fn succeed(&mut self, number: u8, target: &mut Target) -> Step {
         self.drop_running(target);
         target.on_call_end(true, self.tokens);
-        self.state = State::Over;
+        self.over();
         Step::Done(Verdict::Success { number })
     }
 
@@ -29,8 +29,9 @@ impl Call {
         chance: &mut impl Chance,
     ) -> Step {
         self.last_failure = Some((number, *failure));
-        if self.under_way().next().is_some() {
+        if self.running.is_some() || !self.beside.is_empty() {
             // Another attempt still runs and may succeed: no reason to send a third.
+            self.due = self.first_end();
             return Step::Wait;
         }
         match self.plan_retry(failure, target, now, chance) {
@@ -38,11 +39,17 @@ impl Call {
                 self.send_at_once(AttemptKind::Retry, charge, target, now, chance)
             }
             Ok((until, charge)) => {
-                self.state = State::BackingOff { until, charge };
+                self.back_off(until, charge);
                 Step::Wait
             }
             Err(refusal) => self.finish(refusal, target, now, chance),
         }
+    }
+
+    #[inline]
+    fn over(&mut self) {
+        self.state = State::Over;
+        self.due = Instant::NEVER;
     }
 
     /// Decides whether there is a retry and when, in the order that the module states.
@@ -89,6 +96,7 @@ impl Call {
         Ok((at, charge))
     }
 
+    #[inline(never)]
     pub(super) fn on_running_timer(
         &mut self,
         target: &mut Target,
@@ -118,7 +126,7 @@ impl Call {
     ) -> Step {
         self.drop_running(target);
         target.on_call_end(false, self.tokens);
-        self.state = State::Over;
+        self.over();
         let told = self
             .last_failure
             .and_then(|(_, failure)| failure.hints.retry_after);

@@ -52,12 +52,8 @@ impl Call {
         match target.admit(kind, self.criticality, self.ticket, now, chance) {
             Ok(Admission::Sent(permit)) => self.note_sent(permit, charge.as_ref(), target, now),
             Ok(Admission::Queued(queued)) => {
-                let until = now.after(target.queue_wait()).min(self.deadline);
-                self.state = State::Queued {
-                    queued,
-                    charge,
-                    until,
-                };
+                self.due = now.after(target.queue_wait()).min(self.deadline);
+                self.state = State::Queued { queued, charge };
                 Step::Wait
             }
             Err(refusal) => self.unsent(kind, charge, refusal, target, now, chance),
@@ -79,7 +75,7 @@ impl Call {
 
     /// The wait before a retry is over. What the target has asked of everybody meanwhile holds for this
     /// retry too, or everything that waits would still be sent to a target that has since said "stop".
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_back_off(
         &mut self,
         charge: Option<Charge>,
@@ -97,12 +93,19 @@ impl Call {
                 return self.send(AttemptKind::Retry, charge, target, now, chance);
             }
             if self.can_begin(target, until) {
-                self.state = State::BackingOff { until, charge };
+                self.back_off(until, charge);
                 return Step::Wait;
             }
             Refusal::Deadline
         };
         self.unsent(AttemptKind::Retry, charge, refusal, target, now, chance)
+    }
+
+    /// Waits before a retry.
+    #[inline]
+    pub(super) fn back_off(&mut self, until: Instant, charge: Option<Charge>) {
+        self.due = until;
+        self.state = State::BackingOff { charge };
     }
 
     /// Notes an attempt that is sent now. Its charge is spent.
@@ -139,9 +142,14 @@ impl Call {
                 "hedges are bounded"
             );
             self.beside.push(running);
+            self.due = self.first_end();
         } else {
-            debug_assert!(self.running.is_none(), "only a hedge runs beside another");
+            debug_assert!(
+                self.running.is_none() && self.beside.is_empty(),
+                "only a hedge runs beside another"
+            );
             self.running = Some(running);
+            self.due = ends.min(self.hedge_at);
         }
         self.state = State::Running;
         Step::Send(Attempt { number, kind, ends })
@@ -161,6 +169,7 @@ impl Call {
         target.refund(charge);
         if kind == AttemptKind::Hedge {
             self.hedge_at = Instant::NEVER;
+            self.due = self.first_end();
             self.state = State::Running;
             return Step::Wait;
         }
@@ -170,6 +179,7 @@ impl Call {
     /// Sends a hedge if everything that a retry needs speaks for it.
     pub(super) fn hedge(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
         self.hedge_at = Instant::NEVER;
+        self.due = self.first_end();
         // The policy may have changed, and the target may have asked to be left alone, since this was set.
         let wanted = self.sent < u8::MAX
             && target.hedge().is_some_and(|hedge| self.hedges < hedge.most())

@@ -44,6 +44,13 @@ impl Permit {
         self.kind
     }
 
+    /// Marks it as given back, once.
+    #[inline]
+    pub(super) fn give_back(&mut self) {
+        debug_assert!(!self.given_back, "a permit is given back once");
+        self.given_back = true;
+    }
+
     /// Whether the attempt probes a half-open breaker.
     #[must_use]
     pub fn is_probe(&self) -> bool {

@@ -13,16 +13,16 @@ use crate::{
 
 impl Target {
     /// An attempt has ended. Every part learns of it; the permit is used up.
-    #[inline]
-    pub(crate) fn settle(&mut self, mut permit: Permit, outcome: &Outcome, now: Instant) {
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, permit: &mut Permit, outcome: &Outcome, now: Instant) {
         let failure = outcome.failure();
         if failure.is_some_and(|failure| failure.kind == FailureKind::Cancelled) {
             return self.abandon(permit);
         }
-        permit.given_back = true;
+        permit.give_back();
         self.bulkhead.release();
         if self.listens {
-            self.tell(&permit, failure, now);
+            self.tell(permit, failure, now);
         }
         if let Some(failure) = failure {
             let again = permit.kind != AttemptKind::First;
@@ -61,8 +61,8 @@ impl Target {
     }
 
     /// An attempt was given up before it came to anything: it leaves no trace.
-    pub(crate) fn abandon(&mut self, mut permit: Permit) {
-        permit.given_back = true;
+    pub(crate) fn abandon(&mut self, permit: &mut Permit) {
+        permit.give_back();
         self.bulkhead.release();
         if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
             breaker.on_abandon(pass);

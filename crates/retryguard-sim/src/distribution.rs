@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use retryguard_core::time::nanos;
+
 use crate::streams::Stream;
 
 /// A distribution of durations.
@@ -37,26 +39,30 @@ impl Distribution {
     /// A draw.
     #[inline]
     pub fn draw(&self, chance: &mut Stream) -> Duration {
+        Duration::from_nanos(self.draw_nanos(chance))
+    }
+
+    /// A draw, in nanoseconds.
+    #[inline]
+    pub fn draw_nanos(&self, chance: &mut Stream) -> u64 {
         match self {
-            Self::Constant(span) => *span,
-            Self::Exponential(mean) => from_nanos(chance.exponential(as_nanos(*mean))),
-            Self::Uniform(low, high) => from_nanos(chance.between(as_nanos(*low), as_nanos(*high))),
-            Self::Normal(mean, deviation) => seconds(
-                chance
-                    .normal()
-                    .mul_add(deviation.as_secs_f64(), mean.as_secs_f64())
-                    .abs(),
-            ),
+            Self::Constant(span) => nanos(*span),
+            Self::Exponential(mean) => whole(chance.exponential(as_nanos(*mean))),
+            Self::Uniform(low, high) => whole(chance.between(as_nanos(*low), as_nanos(*high))),
+            Self::Normal(mean, deviation) => {
+                let (mean, deviation) = (mean.as_secs_f64(), deviation.as_secs_f64());
+                whole(chance.normal().mul_add(deviation, mean).abs() * 1e9)
+            }
             Self::LogNormal(median, p95) => {
                 let median = median.as_secs_f64();
                 let sigma = (p95.as_secs_f64() / median).ln() / Z95;
-                seconds(median * (sigma * chance.normal()).exp())
+                whole(median * (sigma * chance.normal()).exp() * 1e9)
             }
             Self::Mixed(share, usual, rare) => {
                 if chance.with_probability(*share) {
-                    rare.draw(chance)
+                    rare.draw_nanos(chance)
                 } else {
-                    usual.draw(chance)
+                    usual.draw_nanos(chance)
                 }
             }
         }
@@ -83,28 +89,24 @@ impl Distribution {
 #[inline]
 #[expect(clippy::cast_precision_loss, reason = "a draw needs no more than 53 bits")]
 fn as_nanos(span: Duration) -> f64 {
-    retryguard_core::time::nanos(span) as f64
+    nanos(span) as f64
 }
 
+/// Whole nanoseconds.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a cast from a double saturates"
 )]
-fn from_nanos(nanos: f64) -> Duration {
-    Duration::from_nanos(nanos as u64)
+fn whole(nanos: f64) -> u64 {
+    nanos as u64
 }
 
 /// Seconds to a duration, to the nanosecond.
 #[inline]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a cast from a double saturates"
-)]
 pub(crate) fn seconds(seconds: f64) -> Duration {
-    Duration::from_nanos((seconds * 1e9) as u64)
+    Duration::from_nanos(whole(seconds * 1e9))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod calls;
 mod clients;
+mod door;
 mod faults;
 mod floor;
 mod jobs;
@@ -279,7 +280,8 @@ impl<'a> Engine<'a> {
 
     fn go(&mut self) {
         while let Some((at, event)) = self.queue.pop() {
-            if at > self.stops || self.is_finished() {
+            // Neither can be before arrivals have ended.
+            if (at > self.ends || self.record.ended_early) && (at > self.stops || self.is_finished()) {
                 break;
             }
             self.now = at;
@@ -287,7 +289,7 @@ impl<'a> Engine<'a> {
             self.handle(event);
             while let Some((call, number, kind)) = self.refused.take() {
                 self.record.events += 1;
-                self.answered(call, number, calls::turned_away(kind));
+                self.answered(call, number, door::turned_away(kind));
             }
         }
     }
@@ -311,7 +313,7 @@ impl<'a> Engine<'a> {
             Event::Worked(job) => self.worked(job),
             Event::Answer(job) => self.answer(job),
             Event::TurnedAway { call, number, kind } => {
-                self.answered(call, number, calls::turned_away(kind));
+                self.answered(call, number, door::turned_away(kind));
             }
             Event::Kill(job) => self.kill(job),
             Event::Timer(call) => self.timer(call),

@@ -3,18 +3,14 @@
 use std::time::Duration;
 
 use retryguard_core::{
-    Call, Criticality, Deadline, Failure, FailureKind, Instant, Outcome, Target,
+    Call, Criticality, Deadline, Failure, Instant, Outcome, Target,
     bulkhead::Ticket,
     call::{Attempt, Facts, Step, Verdict},
     outcome::Hints,
     target::AttemptKind,
 };
 
-use super::{
-    Engine, Event, Flight, Job, Line, Parent, Peer, descend,
-    floor::Floor,
-    record::{Recorder, Tally},
-};
+use super::{Engine, Event, Flight, Job, Line, Parent, Peer, descend, door::note_refused, record::Recorder};
 use crate::{
     conduct::extra::Part,
     kernel::{Handle, Queue, Slab},
@@ -98,32 +94,9 @@ impl Engine<'_> {
         if oracle {
             return self.hold(handle, None);
         }
-        let flight = self.flights.get_mut(handle).expect("was just put in");
-        let line = &mut self.lines[origin.edge];
-        let floor = &mut self.floors[line.to as usize];
         // Others make several calls in one go, and hear of none before all are made.
         let alone = matches!(origin.parent, Parent::Client { .. });
-        let target = &mut line.peers[peer as usize].target;
-        let mut door = Door {
-            direct: line.plain && line.near && alone,
-            service: line.to as usize,
-            floor,
-            queue: &mut self.queue,
-            record: &mut self.record,
-            now: self.now,
-        };
-        let step = flight.call.start(target, self.now, &mut flight.chance);
-        let Some((number, kind)) = door.turns_away(flight, handle, target, &step) else {
-            return self.follow(handle, &step);
-        };
-        let step = flight
-            .call
-            .on_outcome(number, turned_away(kind), target, self.now, &mut flight.chance);
-        if matches!(step, Step::Wait) {
-            arm(flight, handle, &mut self.queue);
-            return hear(target, origin.edge, self.now, &mut self.queue, &mut self.record);
-        }
-        self.follow(handle, &step);
+        self.send_to_door(handle, alone, Call::start);
     }
 
     /// Gives a call an input and does what it says.
@@ -141,8 +114,18 @@ impl Engine<'_> {
         self.follow(handle, &step);
     }
 
+    /// Does what a call says to an answer: most often it is over.
+    #[inline(always)]
+    pub(super) fn heed(&mut self, handle: Handle, step: &Step) {
+        if let Step::Done(verdict) = step {
+            self.done(handle, verdict);
+        } else {
+            self.follow(handle, step);
+        }
+    }
+
     /// Does what a call says, and hears what its target has to tell.
-    fn follow(&mut self, handle: Handle, step: &Step) {
+    pub(super) fn follow(&mut self, handle: Handle, step: &Step) {
         let flight = self
             .flights
             .get_mut(handle)
@@ -191,11 +174,7 @@ impl Engine<'_> {
                     }
                 }
             }
-            Step::Done(verdict) => {
-                self.done(handle, verdict);
-                let target = &mut self.lines[edge].peers[number].target;
-                return hear(target, edge, self.now, &mut self.queue, &mut self.record);
-            }
+            Step::Done(verdict) => return self.done(handle, verdict),
         }
         let target = &mut line.peers[number].target;
         hear(target, edge, self.now, &mut self.queue, &mut self.record);
@@ -214,29 +193,7 @@ impl Engine<'_> {
             return self.held_too_long(handle);
         }
         // One that comes too early does nothing but set the next.
-        let edge = flight.edge as usize;
-        let line = &mut self.lines[edge];
-        let target = &mut line.peers[flight.peer as usize].target;
-        let mut door = Door {
-            direct: line.plain && line.near,
-            service: line.to as usize,
-            floor: &mut self.floors[line.to as usize],
-            queue: &mut self.queue,
-            record: &mut self.record,
-            now: self.now,
-        };
-        let step = flight.call.on_timer(target, self.now, &mut flight.chance);
-        let Some((number, kind)) = door.turns_away(flight, handle, target, &step) else {
-            return self.follow(handle, &step);
-        };
-        let step = flight
-            .call
-            .on_outcome(number, turned_away(kind), target, self.now, &mut flight.chance);
-        if matches!(step, Step::Wait) {
-            arm(flight, handle, &mut self.queue);
-            return hear(target, edge, self.now, &mut self.queue, &mut self.record);
-        }
-        self.follow(handle, &step);
+        self.send_to_door(handle, true, Call::on_timer);
     }
 
     pub(super) fn place(&mut self, handle: Handle) {
@@ -345,7 +302,7 @@ impl Engine<'_> {
             let edge = flight.edge as usize;
             return hear(target, edge, self.now, &mut self.queue, &mut self.record);
         }
-        self.follow(handle, &step);
+        self.heed(handle, &step);
     }
 
     /// An answer on its way through what a foreign policy has beside the machines.
@@ -383,13 +340,14 @@ impl Engine<'_> {
         });
     }
 
+    /// A call is over. Its target may have something to tell afterwards.
+    #[inline(never)]
     fn done(&mut self, handle: Handle, verdict: &Verdict) {
         let flight = self.flights.get_mut(handle).expect("a call that ends is there");
         let (edge, parent, began, counted) = (flight.edge, flight.parent, flight.began, flight.counted);
-        let (pool, retries) = (flight.pool, flight.call.retries());
+        let (pool, retries, peer) = (flight.pool, flight.call.retries(), flight.peer as usize);
         if flight.charged {
-            let peer = &mut self.lines[edge as usize].peers[flight.peer as usize];
-            peer.part.on_retry_end();
+            self.lines[edge as usize].peers[peer].part.on_retry_end();
         }
         self.flights.forget(handle);
         self.leave_pool(pool, edge);
@@ -411,60 +369,28 @@ impl Engine<'_> {
         };
         match parent {
             Parent::Client { client, user } => {
-                let latency = self.now.since(began);
-                self.record.on_call_end(&ended, latency, self.now, counted);
+                let taken = self.now.as_nanos().saturating_sub(began.as_nanos());
+                self.record.on_call_end(&ended, taken, self.now, counted);
                 self.user_answered(client, user);
             }
             Parent::Job { job, optional } => self.child_done(job, optional, &ended),
             Parent::Outbox { letter } => self.letter_done(letter, &ended),
         }
-    }
-}
-
-/// The door of a service, for an attempt that is answered before anything else happens.
-struct Door<'a> {
-    /// Whether nothing stands between an attempt and its answer: no part of a foreign policy, no network, and nothing
-    /// else to be done at this moment by whoever sends it.
-    direct: bool,
-    service: usize,
-    floor: &'a mut Floor,
-    queue: &'a mut Queue<Event>,
-    record: &'a mut Recorder,
-    now: Instant,
-}
-
-impl Door<'_> {
-    /// The attempt that a call has just sent and as what it is turned away, if it is, and at once: most are in an
-    /// overload. Does for it what `follow` would do, without looking everything up again; otherwise nothing that
-    /// `follow` would not do as well.
-    #[inline(always)]
-    fn turns_away(
-        &mut self,
-        flight: &mut Flight,
-        handle: Handle,
-        target: &mut Target,
-        step: &Step,
-    ) -> Option<(u8, FailureKind)> {
-        let Step::Send(attempt) = step else { return None };
-        if !self.direct || attempt.ends <= self.now || !self.floor.refuses_at_once {
-            return None;
-        }
-        let kind = self.floor.closed_to_all()?;
-        arm(flight, handle, self.queue);
-        if !self.queue.has_nothing_due() || self.record.ended_early {
-            return None;
-        }
-        let tally = self.record.tally(self.service, self.now);
-        note_refused(flight, attempt, self.floor, tally);
-        hear(target, flight.edge as usize, self.now, self.queue, self.record);
-        self.record.events += 1;
-        Some((attempt.number, kind))
+        let edge = edge as usize;
+        let target = &mut self.lines[edge].peers[peer].target;
+        hear(target, edge, self.now, &mut self.queue, &mut self.record);
     }
 }
 
 /// What a target has to tell: who has been given a place, and what has changed.
 #[inline(always)]
-fn hear(target: &mut Target, edge: usize, now: Instant, queue: &mut Queue<Event>, record: &mut Recorder) {
+pub(super) fn hear(
+    target: &mut Target,
+    edge: usize,
+    now: Instant,
+    queue: &mut Queue<Event>,
+    record: &mut Recorder,
+) {
     while let Some(ticket) = target.next_granted() {
         queue.push(now, Event::Place(Handle::from_u64(ticket.0)));
     }
@@ -473,31 +399,6 @@ fn hear(target: &mut Target, edge: usize, now: Instant, queue: &mut Queue<Event>
             record.on_change(edge, &change);
         }
     }
-}
-
-/// Writes down that an attempt was refused at the door. It never becomes a request: in an overload most do not.
-#[inline(always)]
-fn note_refused(flight: &Flight, attempt: &Attempt, floor: &mut Floor, tally: &mut Tally) {
-    let again = attempt.kind != AttemptKind::First;
-    tally.on_attempt(again, flight.original && !again, flight.counted);
-    tally.on_rejection(flight.counted);
-    floor.counts.arrivals += 1;
-}
-
-/// What an attempt comes to that is turned away at the door.
-#[inline]
-pub(super) fn turned_away(kind: FailureKind) -> &'static Outcome {
-    static OUTCOMES: [Outcome; FailureKind::ALL.len()] = {
-        let mut all = [Outcome::Success; FailureKind::ALL.len()];
-        let mut index = 0;
-        while index < all.len() {
-            let kind = FailureKind::ALL[index];
-            all[kind as usize] = Outcome::Failure(Failure::new(kind));
-            index += 1;
-        }
-        all
-    };
-    &OUTCOMES[kind as usize]
 }
 
 /// Sets the call's timer, unless one that is early enough is set already: one that comes too early looks again.

@@ -171,9 +171,9 @@ impl Engine<'_> {
             return;
         };
         let entry = &mut self.callers[client as usize].users[user as usize];
-        let thought = think.draw(&mut entry.chance);
-        self.queue
-            .push(self.now.after(thought), Event::User { client, user });
+        let thought = think.draw_nanos(&mut entry.chance);
+        let next = Instant::from_nanos(self.now.as_nanos().saturating_add(thought));
+        self.queue.push(next, Event::User { client, user });
     }
 
     /// An open-loop call begins.

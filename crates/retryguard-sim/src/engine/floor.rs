@@ -7,7 +7,6 @@ use std::{collections::VecDeque, time::Duration};
 
 use retryguard_core::{FailureKind, Instant, Ratio, shed, shed::Shed};
 
-use super::nanos;
 use crate::{
     distribution::Distribution,
     kernel::Handle,
@@ -294,7 +293,8 @@ impl Floor {
 
     fn note_busy(&mut self, now: Instant) {
         let counts = &mut self.counts;
-        counts.busy_area += u128::from(self.busy) * u128::from(nanos(now.since(counts.busy_since)));
+        let passed = now.as_nanos().saturating_sub(counts.busy_since.as_nanos());
+        counts.busy_area += u128::from(self.busy) * u128::from(passed);
         counts.busy_since = now;
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use retryguard_core::{Failure, FailureKind, outcome::Hints, shed::Arrival};
+use retryguard_core::{Failure, FailureKind, Instant, Outcome, outcome::Hints, shed::Arrival};
 
 use super::{Engine, Event, calls::Ended, descend, floor::Room, pools::Planned};
 use crate::{
@@ -152,7 +152,7 @@ impl Engine<'_> {
         job.began = self.now;
         job.holds_worker = true;
         let (lineage, counted) = (job.lineage, job.counted);
-        let waited = self.now.since(job.arrived);
+        let arrived = job.arrived;
         let service = &self.world.services[index];
         let floor = &mut self.floors[index];
         if let Room::Workers { replicas, .. } = floor.station
@@ -167,26 +167,26 @@ impl Engine<'_> {
         }
         floor.take_worker(self.now);
         if floor.shed.is_some() {
-            floor.note_wait(waited, self.now);
+            floor.note_wait(self.now.since(arrived), self.now);
         }
         let (Station::Workers { time, .. }
         | Station::Capacity { time, .. }
         | Station::Instances { time, .. }) = &service.station;
         let mut chance = self.seed.stream(lineage, Purpose::Service);
-        let mut takes = time.draw(&mut chance);
+        let mut takes = time.draw_nanos(&mut chance);
         if floor.trouble.slow != 1.0 {
-            takes = takes.mul_f64(floor.trouble.slow);
+            takes = super::nanos(Duration::from_nanos(takes).mul_f64(floor.trouble.slow));
         }
         for &fault in &floor.trouble.delays {
             if let crate::world::Effect::Delay(delay) = &self.world.faults[fault].effect {
-                takes += delay.draw(&mut chance);
+                takes = takes.saturating_add(delay.draw_nanos(&mut chance));
             }
         }
         if counted {
-            floor.bill.work_nanos += super::nanos(takes);
+            floor.bill.work_nanos += takes;
         }
-        self.queue
-            .push(self.now.after(after + takes), Event::Worked(handle));
+        let done = self.now.after(after).as_nanos().saturating_add(takes);
+        self.queue.push(Instant::from_nanos(done), Event::Worked(handle));
         if let Station::Instances {
             timeout: Some(timeout),
             ..
@@ -338,7 +338,8 @@ impl Engine<'_> {
         let (success, counted) = (result.is_ok(), job.counted);
         if counted {
             floor.bill.requests += 1;
-            floor.bill.instance_millis += super::nanos(self.now.since(job.began)).div_ceil(1_000_000);
+            let took = self.now.as_nanos().saturating_sub(job.began.as_nanos());
+            floor.bill.instance_millis += took.div_ceil(1_000_000);
         }
         if let (Some(entry), Some(shed)) = (job.entry.take(), &mut floor.shed) {
             shed.leave(entry);
@@ -353,11 +354,21 @@ impl Engine<'_> {
             again &= keyed;
         }
         self.record.on_served(index, success, counted);
+        let holds = std::mem::take(&mut job.holds_worker).then_some(job.instance);
+        let (caller, number) = (job.caller, job.number);
+        let near = self.lines[job.edge as usize].near;
         // One that has had its effect before, under the same key, owes nobody anything new.
         if success && floor.posts && !again {
             self.write_letters(handle);
         }
-        self.release(handle);
+        if let Some(instance) = holds {
+            self.give_back(index, instance);
+        }
+        if near {
+            self.jobs.forget(handle);
+            let outcome = result.map_or_else(Outcome::Failure, |()| Outcome::Success);
+            return self.answered(caller, number, &outcome);
+        }
         let travel = self.network(handle);
         if travel.is_zero() {
             self.answer(handle);
@@ -381,10 +392,15 @@ impl Engine<'_> {
             .jobs
             .get_mut(handle)
             .expect("a request that is released is there");
-        if !std::mem::take(&mut job.holds_worker) {
-            return;
+        if std::mem::take(&mut job.holds_worker) {
+            let (index, instance) = (job.service as usize, job.instance);
+            self.give_back(index, instance);
         }
-        let (index, instance) = (job.service as usize, job.instance);
+    }
+
+    /// A worker is free again, and with it the instance that it was.
+    #[inline]
+    fn give_back(&mut self, index: usize, instance: u32) {
         let floor = &mut self.floors[index];
         floor.free_worker(self.now);
         if let Room::Instances(instances) = &mut floor.station {

@@ -238,7 +238,7 @@ impl Recorder {
         let counted = now >= self.from && now < self.until;
         self.run.calls += u64::from(counted);
         self.turn_to(now);
-        self.lines.at(now).calls += 1;
+        self.lines.present().calls += 1;
         counted
     }
 
@@ -248,12 +248,11 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn on_call_end(&mut self, ended: &Ended, latency: Duration, now: Instant, counted: bool) {
+    pub(super) fn on_call_end(&mut self, ended: &Ended, taken: u64, now: Instant, counted: bool) {
         let success = matches!(ended, Ended::Success);
-        let taken = super::nanos(latency);
         self.seconds.add(now, success);
         self.turn_to(now);
-        self.lines.on_call_end(now, success, taken);
+        self.lines.on_call_end(success, taken);
         if !counted {
             return;
         }

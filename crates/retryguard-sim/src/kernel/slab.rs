@@ -55,8 +55,9 @@ impl<T> Slab<T> {
         self.insert_with(|_| thing)
     }
 
-    /// Puts a thing in that must know its own name. It is made in its place, so that nothing large is moved.
-    #[inline]
+    /// Puts a thing in that must know its own name. It is made in its place, so that nothing large is moved; always
+    /// part of its caller, so that what it is made of need not be gathered in memory first.
+    #[inline(always)]
     pub fn insert_with(&mut self, make: impl FnOnce(Handle) -> T) -> Handle {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         let place = &mut self.places[index as usize];

@@ -104,6 +104,12 @@ impl TimeLine {
         &mut self.steps[self.present]
     }
 
+    /// The present step: of a time that it is known to cover.
+    #[inline]
+    pub(super) fn present(&mut self) -> &mut Moment {
+        &mut self.steps[self.present]
+    }
+
     #[cold]
     fn turn_to(&mut self, now: u64) {
         self.present = usize::try_from(now / self.width).unwrap_or(usize::MAX);
@@ -121,8 +127,8 @@ impl TimeLine {
     }
 
     #[inline]
-    pub(super) fn on_call_end(&mut self, now: Instant, success: bool, took: u64) {
-        let moment = self.at(now);
+    pub(super) fn on_call_end(&mut self, success: bool, took: u64) {
+        let moment = self.present();
         if success {
             moment.successes += 1;
         } else {

@@ -13,7 +13,7 @@ use crate::{
 /// What a group of clients knows.
 #[derive(Debug)]
 pub(super) struct State {
-    arrivals: Stream,
+    arrivals: Luck,
     bound: Bound,
     begun: u64,
     /// Users that have ever been there, and which of them are there now.
@@ -32,6 +32,15 @@ struct Bound {
     most: f64,
     gap: f64,
     ends: Instant,
+}
+
+/// What decides when the next call begins.
+#[derive(Debug)]
+struct Luck {
+    chance: Stream,
+    /// The next time between two calls, as a share of its mean, where it is known already: it is drawn ahead if nothing
+    /// else is drawn in between, so that nobody waits for a logarithm before it is known what happens next.
+    ahead: Option<f64>,
 }
 
 impl Bound {
@@ -53,7 +62,10 @@ struct User {
 pub(super) fn states(world: &World, seed: Seed) -> Vec<State> {
     (0..world.clients.len() as u64)
         .map(|client| State {
-            arrivals: seed.stream(client, Purpose::Arrival),
+            arrivals: Luck {
+                chance: seed.stream(client, Purpose::Arrival),
+                ahead: None,
+            },
             bound: Bound::NONE,
             begun: 0,
             users: Vec::new(),
@@ -209,6 +221,9 @@ impl Engine<'_> {
         if next < self.ends && !self.record.ended_early {
             self.queue.push(next, Event::Arrival(client as u32));
         }
+        if *random && rate.is_constant() {
+            arrivals.ahead = Some(arrivals.chance.exponential(1.0));
+        }
     }
 
     fn begin_call(&mut self, client: u32, user: u32, peer: u32, key: u64, lineage: u64) {
@@ -243,7 +258,7 @@ fn next_arrival(
     random: bool,
     now: Instant,
     bound: &mut Bound,
-    chance: &mut Stream,
+    Luck { chance, ahead }: &mut Luck,
 ) -> Instant {
     let mut at = now;
     loop {
@@ -263,7 +278,11 @@ fn next_arrival(
             at = ends;
             continue;
         }
-        let gap = if random { chance.exponential(gap) } else { gap };
+        let gap = if random {
+            gap * ahead.take().unwrap_or_else(|| chance.exponential(1.0))
+        } else {
+            gap
+        };
         let next = Instant::from_nanos(at.as_nanos().saturating_add(((gap * 1e9) as u64).max(1)));
         if next > ends {
             at = ends;
@@ -281,12 +300,19 @@ fn next_arrival(
 mod tests {
     use super::*;
 
+    fn luck() -> Luck {
+        Luck {
+            chance: Seed(1).stream(0, Purpose::Arrival),
+            ahead: None,
+        }
+    }
+
     #[test]
     fn arrivals_follow_their_rate() {
         let rate = Profile::constant(50.0)
             .then(Instant::from_secs(100), 200.0, Duration::ZERO)
             .then(Instant::from_secs(200), 0.0, Duration::from_secs(100));
-        let mut chance = Seed(1).stream(0, Purpose::Arrival);
+        let mut chance = luck();
         let (mut at, mut counts) = (Instant::ZERO, [0_u32; 4]);
         let mut bound = Bound::NONE;
         loop {
@@ -304,7 +330,7 @@ mod tests {
 
     #[test]
     fn even_arrivals_are_even() {
-        let mut chance = Seed(1).stream(0, Purpose::Arrival);
+        let mut chance = luck();
         let rate = Profile::constant(4.0);
         let mut bound = Bound::NONE;
         assert_eq!(

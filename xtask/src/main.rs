@@ -49,7 +49,7 @@ enum Command {
         #[arg(long)]
         chains: bool,
     },
-    /// The simulator beside SimPy, nexosim and a bare loop on the same queue: prints the ratios.
+    /// The simulator beside SimPy, nexosim and a bare loop on the same queue: writes docs/simulator-speed.md, fails below the ratios wanted.
     BenchSim,
     /// What the store costs beside handlers without it, on real servers; writes docs/store-benchmarks.md.
     BenchStore,

@@ -24,7 +24,7 @@ use crate::{
     conduct::{Conduct, Extra, extra::Part},
     kernel::{Handle, Queue, Slab},
     streams::{Seed, Stream},
-    world::{EdgePolicy, Shedding, World},
+    world::{EdgePolicy, Effects, Shedding, World},
 };
 
 use floor::Floor;
@@ -130,6 +130,9 @@ struct Job {
     ends: Instant,
     arrived: Instant,
     began: Instant,
+    /// How long the work takes, and what is left of its luck: drawn while the request waits, so that nobody waits for
+    /// a logarithm before it is known what happens next.
+    work: Option<(u64, Stream)>,
     instance: u32,
     holds_worker: bool,
     step: u16,
@@ -154,7 +157,8 @@ struct Line<'a> {
     to: u32,
     near: bool,
     settings: std::sync::Arc<retryguard_core::target::Settings>,
-    /// Whether a request that must not be done twice is retried all the same.
+    /// Whether a request that must not be done twice is retried all the same: the policy says so, or a key keeps it from
+    /// being done twice.
     retries_everything: bool,
     /// Whether nothing stands between an answer and the call: no part of a foreign policy, no oracle, no hint to be
     /// kept from it.
@@ -218,7 +222,7 @@ struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     fn new(world: &'a World, conducts: &'a [Conduct], seed: Seed) -> Self {
-        let lines: Vec<Line<'a>> = world
+        let mut lines: Vec<Line<'a>> = world
             .edges
             .iter()
             .zip(conducts)
@@ -240,7 +244,7 @@ impl<'a> Engine<'a> {
                 }
             })
             .collect();
-        let floors = world
+        let floors: Vec<Floor> = world
             .services
             .iter()
             .enumerate()
@@ -251,6 +255,9 @@ impl<'a> Engine<'a> {
                 Floor::new(service, rule, keys)
             })
             .collect();
+        for line in &mut lines {
+            line.retries_everything |= floors[line.to as usize].effects == Effects::Keyed;
+        }
         Self {
             world,
             seed,

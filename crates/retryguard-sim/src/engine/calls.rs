@@ -15,7 +15,6 @@ use crate::{
     conduct::extra::Part,
     kernel::{Handle, Queue, Slab},
     streams::{Purpose, Stream},
-    world::Effects,
 };
 
 /// Where a call comes from.
@@ -63,8 +62,7 @@ impl Engine<'_> {
         if line.peers.len() <= peer as usize {
             line.meet(peer, self.now);
         }
-        let keyed = self.floors[line.to as usize].effects == Effects::Keyed;
-        let idempotent = origin.idempotent || line.retries_everything || keyed;
+        let idempotent = origin.idempotent || line.retries_everything;
         let oracle = line.conduct.oracle;
         line.peers[peer as usize].part.on_call(self.now);
         let handle = self.flights.insert_with(|handle| Flight {
@@ -447,6 +445,7 @@ fn request(
         ends: attempt.ends,
         arrived: now,
         began: now,
+        work: None,
         instance: 0,
         holds_worker: false,
         step: 0,

@@ -8,7 +8,6 @@ use std::{collections::VecDeque, time::Duration};
 use retryguard_core::{FailureKind, Instant, Ratio, shed, shed::Shed};
 
 use crate::{
-    distribution::Distribution,
     kernel::Handle,
     world::{Effects, Service, Shedding, Station},
 };
@@ -50,13 +49,6 @@ pub(super) struct Floor {
     pub(super) enough_time: f64,
     held: VecDeque<Handle>,
     held_late: Vec<Handle>,
-}
-
-/// How long the work takes at a station.
-fn time_of(station: &Station) -> &Distribution {
-    let (Station::Workers { time, .. } | Station::Capacity { time, .. } | Station::Instances { time, .. }) =
-        station;
-    time
 }
 
 /// What bounds the work.
@@ -182,7 +174,7 @@ impl Floor {
             posts: service.steps.iter().any(|step| step.outbox.is_some()),
             outbox: super::outbox::Waiting::default(),
             // Seven times the mean: one in a thousand of exponential times is longer.
-            enough_time: 7.0 * time_of(&service.station).mean(),
+            enough_time: 7.0 * service.station.time().mean(),
             held: VecDeque::new(),
             held_late: Vec::new(),
         };

@@ -8,7 +8,7 @@ use super::{Engine, Event, calls::Ended, descend, floor::Room, pools::Planned};
 use crate::{
     engine::floor::{Given, Source},
     kernel::Handle,
-    streams::Purpose,
+    streams::{Purpose, Seed, Stream},
     world::{Effects, Station, Step},
 };
 
@@ -94,6 +94,12 @@ impl Engine<'_> {
                 }
                 if floor.waiting.len() < *queue {
                     floor.waiting.push_back(handle);
+                    let job = self.jobs.get_mut(handle).expect("was just looked at");
+                    job.work = Some(drawn_work(
+                        &self.world.services[service].station,
+                        self.seed,
+                        job.lineage,
+                    ));
                     return;
                 }
             }
@@ -169,11 +175,9 @@ impl Engine<'_> {
         if floor.shed.is_some() {
             floor.note_wait(self.now.since(arrived), self.now);
         }
-        let (Station::Workers { time, .. }
-        | Station::Capacity { time, .. }
-        | Station::Instances { time, .. }) = &service.station;
-        let mut chance = self.seed.stream(lineage, Purpose::Service);
-        let mut takes = time.draw_nanos(&mut chance);
+        let drawn = job.work.take();
+        let (mut takes, mut chance) =
+            drawn.unwrap_or_else(|| drawn_work(&service.station, self.seed, lineage));
         if floor.trouble.slow != 1.0 {
             takes = super::nanos(Duration::from_nanos(takes).mul_f64(floor.trouble.slow));
         }
@@ -452,6 +456,13 @@ impl Engine<'_> {
         }
         self.queue.push(self.now, Event::Answer(handle));
     }
+}
+
+/// How long the work on a request takes, and what is left of its luck.
+#[inline]
+fn drawn_work(station: &Station, seed: Seed, lineage: u64) -> (u64, Stream) {
+    let mut chance = seed.stream(lineage, Purpose::Service);
+    (station.time().draw_nanos(&mut chance), chance)
 }
 
 /// A failure of something below, as a service passes it on: its kind and its marks, but no hint that was

@@ -176,6 +176,14 @@ pub struct Price {
 }
 
 impl Station {
+    /// How long the work takes.
+    #[inline]
+    #[must_use]
+    pub const fn time(&self) -> &Distribution {
+        let (Self::Workers { time, .. } | Self::Capacity { time, .. } | Self::Instances { time, .. }) = self;
+        time
+    }
+
     /// What the station can do in a second, on average, and `None` where it has no limit of its own.
     #[must_use]
     pub fn per_second(&self) -> Option<f64> {

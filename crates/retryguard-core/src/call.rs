@@ -66,7 +66,12 @@ pub struct Call {
     hedges: u8,
     /// In nanoseconds.
     last_delay: u64,
-    last_failure: Option<(u8, Failure)>,
+    /// The last attempt that failed, and how; its number means nothing where none has.
+    failed: u8,
+    last_failure: Option<Failure>,
+    /// What the retry that waits has been charged. Not part of the state, because most retries are not charged, and an
+    /// empty charge need not be carried about.
+    charge: Option<Charge>,
     /// What the last retry took from a quota.
     tokens: u32,
 }
@@ -75,16 +80,11 @@ pub struct Call {
 enum State {
     Fresh,
     /// Waits for a place in the bulkhead.
-    Queued {
-        queued: Queued,
-        charge: Option<Charge>,
-    },
+    Queued(Queued),
     /// At least one attempt runs.
     Running,
     /// Waits before a retry.
-    BackingOff {
-        charge: Option<Charge>,
-    },
+    BackingOff,
     Over,
 }
 
@@ -115,7 +115,9 @@ impl Call {
             retries: 0,
             hedges: 0,
             last_delay: 0,
+            failed: 0,
             last_failure: None,
+            charge: None,
             tokens: 0,
         }
     }
@@ -173,7 +175,7 @@ impl Call {
             match self.state {
                 State::Fresh | State::Over => self.due == Instant::NEVER,
                 State::Running => self.due == self.first_end(),
-                State::Queued { .. } | State::BackingOff { .. } => true,
+                State::Queued(_) | State::BackingOff => true,
             },
             "what is kept is what is due"
         );
@@ -241,18 +243,19 @@ impl Call {
             return Step::Wait;
         }
         // Asked first: the end of a wait is what most timers are for.
-        if let State::BackingOff { charge } = &mut self.state {
-            let charge = charge.take();
+        if matches!(self.state, State::BackingOff) {
             self.state = State::Running;
+            let charge = self.charge.take();
             return self.end_back_off(charge, target, now, chance);
         }
         match std::mem::replace(&mut self.state, State::Running) {
-            State::Queued { queued, charge } => {
+            State::Queued(queued) => {
+                let charge = self.charge.take();
                 target.leave_queue(self.ticket);
                 self.unsent(queued.kind, charge, Refusal::BulkheadTimeout, target, now, chance)
             }
             State::Running => self.on_running_timer(target, now, chance),
-            state @ (State::Fresh | State::BackingOff { .. } | State::Over) => {
+            state @ (State::Fresh | State::BackingOff | State::Over) => {
                 self.state = state;
                 Step::Wait
             }
@@ -263,7 +266,8 @@ impl Call {
     pub fn on_place(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
         let now = target.clamp(now);
         match std::mem::replace(&mut self.state, State::Running) {
-            State::Queued { queued, charge } => {
+            State::Queued(queued) => {
+                let charge = self.charge.take();
                 if let Err(refusal) = self.still_wanted(queued.kind, target, now) {
                     target.leave_queue(self.ticket);
                     return self.unsent(queued.kind, charge, refusal, target, now, chance);
@@ -291,14 +295,11 @@ impl Call {
     pub fn abandon(&mut self, target: &mut Target) {
         self.drop_running(target);
         self.due = Instant::NEVER;
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Queued { charge, .. } => {
-                target.leave_queue(self.ticket);
-                target.refund(charge);
-            }
-            State::BackingOff { charge } => target.refund(charge),
-            State::Fresh | State::Running | State::Over => {}
+        if matches!(self.state, State::Queued(_)) {
+            target.leave_queue(self.ticket);
         }
+        target.refund(self.charge.take());
+        self.state = State::Over;
     }
 
     /// Whether the call is over: everything it held has been given back.
@@ -310,7 +311,7 @@ impl Call {
     /// Whether the call waits for a place in the bulkhead.
     #[must_use]
     pub const fn is_queued(&self) -> bool {
-        matches!(self.state, State::Queued { .. })
+        matches!(self.state, State::Queued(_))
     }
 
     #[inline]

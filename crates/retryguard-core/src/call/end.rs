@@ -28,7 +28,8 @@ impl Call {
         now: Instant,
         chance: &mut impl Chance,
     ) -> Step {
-        self.last_failure = Some((number, *failure));
+        self.failed = number;
+        self.last_failure = Some(*failure);
         if self.running.is_some() || !self.beside.is_empty() {
             // Another attempt still runs and may succeed: no reason to send a third.
             self.due = self.first_end();
@@ -127,17 +128,15 @@ impl Call {
         self.drop_running(target);
         target.on_call_end(false, self.tokens);
         self.over();
-        let told = self
-            .last_failure
-            .and_then(|(_, failure)| failure.hints.retry_after);
+        let told = self.last_failure.and_then(|failure| failure.hints.retry_after);
         let retry_after = match told {
             Some(wait) => Some(target.gate().jittered(wait, chance)),
             None => target.retry_after(refusal, self.criticality, now, chance),
         };
         Step::Done(match self.last_failure {
             None => Verdict::Refused { refusal, retry_after },
-            Some((number, failure)) => Verdict::Failure {
-                number,
+            Some(failure) => Verdict::Failure {
+                number: self.failed,
                 failure,
                 refusal,
                 retry_after,

@@ -53,7 +53,8 @@ impl Call {
             Ok(Admission::Sent(permit)) => self.note_sent(permit, charge.as_ref(), target, now),
             Ok(Admission::Queued(queued)) => {
                 self.due = now.after(target.queue_wait()).min(self.deadline);
-                self.state = State::Queued { queued, charge };
+                self.state = State::Queued(queued);
+                self.keep(charge);
                 Step::Wait
             }
             Err(refusal) => self.unsent(kind, charge, refusal, target, now, chance),
@@ -105,7 +106,17 @@ impl Call {
     #[inline]
     pub(super) fn back_off(&mut self, until: Instant, charge: Option<Charge>) {
         self.due = until;
-        self.state = State::BackingOff { charge };
+        self.state = State::BackingOff;
+        self.keep(charge);
+    }
+
+    /// Keeps the charge of a retry that waits, if there is one.
+    #[inline]
+    fn keep(&mut self, charge: Option<Charge>) {
+        debug_assert!(self.charge.is_none(), "only one retry waits");
+        if charge.is_some() {
+            self.charge = charge;
+        }
     }
 
     /// Notes an attempt that is sent now. Its charge is spent.

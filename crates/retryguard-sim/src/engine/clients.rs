@@ -221,7 +221,7 @@ impl Engine<'_> {
         if next < self.ends && !self.record.ended_early {
             self.queue.push(next, Event::Arrival(client as u32));
         }
-        if *random && rate.is_constant() {
+        if *random && rate.is_constant() && bound.ends == Instant::NEVER {
             arrivals.ahead = Some(arrivals.chance.exponential(1.0));
         }
     }
@@ -246,13 +246,19 @@ impl Engine<'_> {
     }
 }
 
-/// When the next call begins, under a rate that changes: drawn at the largest rate until the next stage and
-/// thinned to the true one.
+/// So many seconds later, and never at the same time.
+#[inline]
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a cast from a double saturates"
 )]
+fn later(than: Instant, seconds: f64) -> Instant {
+    Instant::from_nanos(than.as_nanos().saturating_add(((seconds * 1e9) as u64).max(1)))
+}
+
+/// When the next call begins, under a rate that changes: drawn at the largest rate until the next stage and
+/// thinned to the true one.
 fn next_arrival(
     rate: &Profile,
     random: bool,
@@ -260,6 +266,10 @@ fn next_arrival(
     bound: &mut Bound,
     Luck { chance, ahead }: &mut Luck,
 ) -> Instant {
+    // A rate that never changes has a bound that never ends, and nothing to be thinned.
+    if let Some(unit) = ahead.take() {
+        return later(now, bound.gap * unit);
+    }
     let mut at = now;
     loop {
         if at >= bound.ends {
@@ -278,12 +288,8 @@ fn next_arrival(
             at = ends;
             continue;
         }
-        let gap = if random {
-            gap * ahead.take().unwrap_or_else(|| chance.exponential(1.0))
-        } else {
-            gap
-        };
-        let next = Instant::from_nanos(at.as_nanos().saturating_add(((gap * 1e9) as u64).max(1)));
+        let gap = if random { chance.exponential(gap) } else { gap };
+        let next = later(at, gap);
         if next > ends {
             at = ends;
             continue;

@@ -39,6 +39,9 @@ enum Command {
         /// Also runs Storm on the static breaker: a quarter of an hour, 17 GB.
         #[arg(long)]
         all: bool,
+        /// Only models with this in their title, and no page is written.
+        #[arg(long, default_value = "")]
+        only: String,
     },
     /// The model checker against Storm on every instance of the suite that Storm builds at full size: prints the largest difference.
     AgreeModel {
@@ -65,7 +68,7 @@ fn main() -> anyhow::Result<()> {
         Command::Parts { one } => parts::print(one),
         Command::Layers => layers::check(),
         Command::Tidy => tidy::check(),
-        Command::BenchModel { all } => storm::race(all),
+        Command::BenchModel { all, only } => storm::race(all, &only),
         Command::AgreeModel { only, chains } => storm::agree(&only, chains),
         Command::BenchSim => sim_speed::race(),
         Command::BenchStore => store_speed::write(),

@@ -3,16 +3,18 @@
 
 mod agree;
 mod race;
+mod races;
 
 pub(crate) use agree::agree;
 pub(crate) use race::race;
 
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::shell;
 
@@ -72,7 +74,11 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
-/// Asks Storm one job in a process of its own, so that no job finds the memory of another.
+/// The signal that ends a process whose limit of processor time is over.
+const OUT_OF_TIME: i32 = 24;
+
+/// Asks Storm one job in a process of its own, so that no job finds the memory of another. `{"late": true}` where the job has a limit of
+/// time that was over.
 fn ask(python: &Path, job: &Value) -> anyhow::Result<Value> {
     let mut child = Command::new(python)
         .arg("crates/retryguard-model/tests/storm.py")
@@ -87,6 +93,9 @@ fn ask(python: &Path, job: &Value) -> anyhow::Result<Value> {
         .context("no pipe")?
         .write_all(format!("{job}\n").as_bytes())?;
     let output = child.wait_with_output()?;
+    if output.status.signal() == Some(OUT_OF_TIME) {
+        return Ok(json!({"late": true}));
+    }
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text
         .lines()

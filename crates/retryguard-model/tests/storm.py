@@ -1,5 +1,6 @@
 """Asks Storm. Reads one JSON job a line: {"model": path, "constants": "A=1,B=2", "properties": [text]}; "drn" for a
-model in the direct encoding, "exact" for rational arithmetic, "default" for Storm's own choice of precision.
+model in the direct encoding, "exact" for rational arithmetic, "default" for Storm's own choice of precision, "limit" for the seconds of
+processor time after which the process ends.
 Writes one JSON answer a line: {"values": [number or text], "states": n, "seconds": s of processor time, "peak": kilobytes} or {"error": text}."""
 
 import json
@@ -33,6 +34,8 @@ def load(job):
 
 
 def answer(job):
+    if "limit" in job:
+        resource.setrlimit(resource.RLIMIT_CPU, (job["limit"], job["limit"] + 10))
     start = time.process_time()
     model, properties = load(job)
     chosen = None if job.get("default") else environment(job)

@@ -7,170 +7,10 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use super::{TIMES, ask, checker, python};
+use super::races::{PATTERNS, PLAIN, Race, UNSEEN};
+use super::{ask, checker, python};
 
 const PAGE: &str = "docs/model-checker-speed.md";
-
-/// Questions about one model.
-struct Race {
-    title: &'static str,
-    model: &'static str,
-    constants: &'static str,
-    properties: &'static [&'static str],
-    /// Whether the properties are asked one by one rather than together.
-    each: bool,
-    /// How often faster we want to be.
-    wanted: f64,
-    /// What Storm needed on the reference machine, where it is not run: seconds and gigabytes.
-    reference: Option<(f64, f64)>,
-}
-
-impl Race {
-    const fn pattern(
-        title: &'static str,
-        model: &'static str,
-        constants: &'static str,
-        wanted: f64,
-        reference: Option<(f64, f64)>,
-    ) -> Race {
-        Race {
-            title,
-            model,
-            constants,
-            properties: TIMES,
-            each: false,
-            wanted,
-            reference,
-        }
-    }
-
-    /// A model in which nothing can be reduced: we want to be at least half as fast at every question.
-    const fn plain(
-        title: &'static str,
-        model: &'static str,
-        constants: &'static str,
-        properties: &'static [&'static str],
-    ) -> Race {
-        Race {
-            title,
-            model,
-            constants,
-            properties,
-            each: true,
-            wanted: 0.5,
-            reference: None,
-        }
-    }
-}
-
-const RACES: &[Race] = &[
-    Race::pattern(
-        "Simple Proxy",
-        "models/resiliency-patterns/simple-proxy.prism",
-        "AV=0.5,CONN_TO=2",
-        100.0,
-        None,
-    ),
-    Race::pattern(
-        "Retry",
-        "models/resiliency-patterns/retry.prism",
-        "AV=0.5,MAX_BO=10",
-        100.0,
-        None,
-    ),
-    Race::pattern(
-        "Static Circuit Breaker",
-        "models/resiliency-patterns/static-circuit-breaker.prism",
-        "AV=0.5,MAX_TO=10",
-        300.0,
-        Some((900.0, 17.0)),
-    ),
-    Race::pattern(
-        "Dynamic Circuit Breaker",
-        "models/resiliency-patterns/dynamic-circuit-breaker.prism",
-        "AV=0.5,MAX_TO=40",
-        0.0,
-        Some((f64::INFINITY, f64::INFINITY)),
-    ),
-    Race::plain(
-        "Tandem queue",
-        "models/plain/tandem-queue.prism",
-        "c=100",
-        &[
-            "P=? [ F<=0.2 sc=c & sm=0 ]",
-            "R{\"customers\"}=? [ F sc=c ]",
-            "R{\"customers\"}=? [ S ]",
-        ],
-    ),
-    Race::plain(
-        "Three queues",
-        "models/plain/three-queues.prism",
-        "c=20",
-        &[
-            "P=? [ F z=15 ]",
-            "P=? [ x<10 U z=15 ]",
-            "P=? [ x<10 U<=10 z=15 ]",
-            "R{\"customers\"}=? [ F z=15 ]",
-            "R{\"customers\"}=? [ C<=10 ]",
-            "R{\"customers\"}=? [ I=10 ]",
-            "R{\"customers\"}=? [ S ]",
-            "S=? [ z>10 ]",
-        ],
-    ),
-    Race::plain(
-        "Polling",
-        "models/plain/polling.prism",
-        "c=6",
-        &[
-            "P=? [ n2<4 U n1=6 ]",
-            "P=? [ n2<4 U<=20 n1=6 ]",
-            "R{\"waiting\"}=? [ C<=20 ]",
-            "R{\"waiting\"}=? [ I=20 ]",
-            "R{\"waiting\"}=? [ S ]",
-            "S=? [ n1>3 ]",
-        ],
-    ),
-    Race::plain(
-        "Breakdowns",
-        "models/plain/breakdowns.prism",
-        "K=40",
-        &[
-            "P=? [ up1>0 U n2=40 ]",
-            "P=? [ up1>0 U<=20 n2=20 ]",
-            "R{\"waiting\"}=? [ F n2=40 ]",
-            "R{\"served\"}=? [ C<=20 ]",
-            "R{\"waiting\"}=? [ I=20 ]",
-            "R{\"waiting\"}=? [ S ]",
-            "S=? [ n1>10 ]",
-        ],
-    ),
-    Race::plain(
-        "Shared tools",
-        "models/plain/tools.prism",
-        "shape=30",
-        &[
-            "P=? [ p4<2 U p1=1 & p2=1 & p3>1 ]",
-            "P=? [ p4<2 U<=10 p1=1 & p2=1 & p3>1 ]",
-            "R{\"waiting\"}=? [ F p1=1 & p2=1 & p3=1 & p4=1 ]",
-            "R{\"waiting\"}=? [ C<=10 ]",
-            "R{\"waiting\"}=? [ I=10 ]",
-            "R{\"waiting\"}=? [ S ]",
-            "S=? [ free=0 ]",
-        ],
-    ),
-    Race::plain(
-        "Epidemic",
-        "models/plain/epidemic.prism",
-        "N=200",
-        &[
-            "P=? [ F i>=80 ]",
-            "P=? [ s>100 U i=0 ]",
-            "P=? [ s>100 U<=5 i>=70 ]",
-            "R{\"ill\"}=? [ F i=0 ]",
-            "R{\"ill\"}=? [ S ]",
-        ],
-    ),
-];
 
 /// What one of the two took.
 struct Took {
@@ -178,52 +18,38 @@ struct Took {
     /// Of processor time.
     seconds: f64,
     gigabytes: f64,
+    values: Vec<f64>,
 }
 
 /// What takes less is measured three times, and the least counts.
 const SHORT: f64 = 2.0;
 
-/// Runs every race, ours on one thread, and writes the page. Storm's large breaker is not run unless `all`: it takes a quarter of
-/// an hour and 17 GB.
-pub(crate) fn race(all: bool) -> anyhow::Result<()> {
+/// Seconds of processor time after which Storm is not waited for any longer.
+const LIMIT: u32 = 60;
+
+/// Runs every race, ours on one thread, and writes the page; with `only` the races with that in their title, and no page. Storm's large
+/// breaker is not run unless `all`: it takes a quarter of an hour and 17 GB.
+pub(crate) fn race(all: bool, only: &str) -> anyhow::Result<()> {
     let python = python()?;
     let command = checker()?;
     let mut page = HEAD.to_owned();
     let mut slow = Vec::new();
-    for race in RACES {
-        let asked: Vec<&[&str]> = if race.each {
-            race.properties.chunks(1).collect()
-        } else {
-            vec![race.properties]
-        };
-        for properties in asked {
-            let ours = least(|| ours(&python, &command, race, properties))?;
-            let theirs = match race.reference {
-                Some((seconds, gigabytes)) if !all || seconds.is_infinite() => Took {
-                    states: "given, not run".to_owned(),
-                    seconds,
-                    gigabytes,
-                },
-                _ => least(|| theirs(&python, race, properties))?,
+    for (text, races) in [(REDUCED, PATTERNS), (SEEN, PLAIN), (NOT_SEEN, UNSEEN)] {
+        page += text;
+        page += COLUMNS;
+        for race in races.iter().filter(|race| race.title.contains(only)) {
+            let asked: Vec<&[&str]> = if race.each {
+                race.properties.chunks(1).collect()
+            } else {
+                vec![race.properties]
             };
-            let ratio = theirs.seconds / ours.seconds;
-            let question = if race.each { properties[0] } else { "both times" };
-            let line = format!(
-                "| {} | `{question}` | {} | {:.4} | {:.3} | {} | {} | {} | {} | {} |",
-                race.title,
-                ours.states,
-                ours.seconds,
-                ours.gigabytes,
-                theirs.states,
-                figure(theirs.seconds),
-                figure(theirs.gigabytes),
-                figure(ratio),
-                race.wanted
-            );
-            println!("{line}");
-            let _ = writeln!(page, "{line}");
-            if ratio < race.wanted {
-                slow.push(format!("{} {question}", race.title));
+            for properties in asked {
+                let (line, quick) = run(&python, &command, race, properties, all)?;
+                println!("{line}");
+                let _ = writeln!(page, "{line}");
+                if !quick {
+                    slow.push(format!("{} `{}`", race.title, name(race, properties)));
+                }
             }
         }
     }
@@ -232,11 +58,66 @@ pub(crate) fn race(all: bool) -> anyhow::Result<()> {
     } else {
         format!("\nSlower than wanted: {}.\n", slow.join("; "))
     };
-    std::fs::write(PAGE, page).with_context(|| format!("cannot write {PAGE}"))?;
+    if only.is_empty() {
+        std::fs::write(PAGE, page).with_context(|| format!("cannot write {PAGE}"))?;
+    }
     if !slow.is_empty() {
         bail!("slower than wanted: {}", slow.join(", "));
     }
     Ok(())
+}
+
+fn name<'p>(race: &Race, properties: &[&'p str]) -> &'p str {
+    if race.each { properties[0] } else { "both times" }
+}
+
+/// A line of the table, and whether we are as fast as wanted.
+fn run(
+    python: &Path,
+    command: &Path,
+    race: &Race,
+    properties: &[&str],
+    all: bool,
+) -> anyhow::Result<(String, bool)> {
+    let ours = least(|| ours(python, command, race, properties))?;
+    let theirs = match race.reference {
+        Some((seconds, gigabytes)) if !all || seconds.is_infinite() => Took {
+            states: "given, not run".to_owned(),
+            seconds,
+            gigabytes,
+            values: Vec::new(),
+        },
+        _ => least(|| theirs(python, race, properties))?,
+    };
+    let ratio = theirs.seconds / ours.seconds;
+    let line = format!(
+        "| {} | `{}` | {} | {:.4} | {:.3} | {} | {} | {} | {} | {} | {} |",
+        race.title,
+        name(race, properties),
+        ours.states,
+        ours.seconds,
+        ours.gigabytes,
+        theirs.states,
+        figure(theirs.seconds),
+        figure(theirs.gigabytes),
+        apart(&ours.values, &theirs.values).map_or_else(|| "–".to_owned(), |apart| format!("{apart:.0e}")),
+        figure(ratio),
+        race.wanted
+    );
+    Ok((line, ratio >= race.wanted))
+}
+
+/// How far apart values are, relative to the larger.
+fn apart(ours: &[f64], theirs: &[f64]) -> Option<f64> {
+    let pairs = ours.iter().zip(theirs);
+    let largest = pairs.map(|(a, b)| {
+        if a == b {
+            0.0
+        } else {
+            (a - b).abs() / a.abs().max(b.abs())
+        }
+    });
+    largest.reduce(f64::max)
 }
 
 /// A number, or a dash where it has no end.
@@ -283,28 +164,42 @@ fn ours(python: &Path, command: &Path, race: &Race, properties: &[&str]) -> anyh
         bail!("{}: {}", race.title, String::from_utf8_lossy(&output.stderr));
     }
     let answer: Value = serde_json::from_slice(&output.stdout)?;
-    Took::read(&answer, &answer["answer"]["results"][0]["states"])
+    let results = answer["answer"]["results"].as_array().context("no results")?;
+    let values: Vec<&Value> = results.iter().map(|result| &result["value"]).collect();
+    Took::read(&answer, &results[0]["states"], &values)
 }
 
 fn theirs(python: &Path, race: &Race, properties: &[&str]) -> anyhow::Result<Took> {
-    let answer = ask(
-        python,
-        &json!({
-            "model": race.model,
-            "constants": race.constants,
-            "properties": properties,
-            "default": true,
-        }),
-    )?;
-    Took::read(&answer, &answer["states"]).with_context(|| format!("{}: {answer}", race.title))
+    let mut job = json!({
+        "model": race.model,
+        "constants": race.constants,
+        "properties": properties,
+        "default": true,
+    });
+    // The reference is waited for.
+    if race.reference.is_none() {
+        job["limit"] = LIMIT.into();
+    }
+    let answer = ask(python, &job)?;
+    if answer["late"] == true {
+        return Ok(Took {
+            states: format!("no answer in {LIMIT} s"),
+            seconds: f64::from(LIMIT),
+            gigabytes: f64::NAN,
+            values: Vec::new(),
+        });
+    }
+    let values: Vec<&Value> = answer["values"].as_array().into_iter().flatten().collect();
+    Took::read(&answer, &answer["states"], &values).with_context(|| format!("{}: {answer}", race.title))
 }
 
 impl Took {
-    fn read(answer: &Value, states: &Value) -> anyhow::Result<Took> {
+    fn read(answer: &Value, states: &Value, values: &[&Value]) -> anyhow::Result<Took> {
         Ok(Took {
             states: states.to_string(),
             seconds: answer["seconds"].as_f64().context("no time was measured")?,
             gigabytes: answer["peak"].as_f64().unwrap_or(0.0) / 1e6,
+            values: values.iter().filter_map(|value| value.as_f64()).collect(),
         })
     }
 }
@@ -315,12 +210,34 @@ const HEAD: &str = "\
 Written by `cargo xtask bench-model`; not compared by a test, because speed differs between machines. Both run on the same files, one
 after the other, on one thread. Times are seconds of processor time, because the machine may be busy with other work: ours are those of
 the whole command from its start to its end, Storm's those of building and solving alone, without the start of Python. What takes
-less than two seconds is measured three times, and the least counts. Storm has its own default precision of 10⁻⁶, ours is 10⁻⁹ or better.
-The ratio is Storm's time over ours: above 1 we are faster.
+less than two seconds is measured three times, and the least counts. Storm has its own default precision of 10⁻⁶, ours is 10⁻⁹ or better;
+*apart* is the relative difference of the two values. The ratio is Storm's time over ours: above 1 we are faster. Where Storm has no answer
+after a minute the ratio is what it is at least.
+";
+
+const REDUCED: &str = "
+## The resiliency patterns
 
 Storm's figures for the circuit breakers as written are given, not measured here: 900 s and 17 GB for the static one (`--all` runs it),
 and for the dynamic one no machine that we know of can build the chain.
 
-| model | question | our states | our s | our GB | Storm's states | Storm's s | Storm's GB | ratio | wanted |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+";
+
+const SEEN: &str = "
+## Where nothing can be reduced
+
+These models were looked at while the solver was written and its constants were set.
+
+";
+
+const NOT_SEEN: &str = "
+## Where nothing can be reduced, and nobody had looked
+
+These models were written after the solver was done and its constants were set, and their questions chosen before the first race.
+
+";
+
+const COLUMNS: &str = "\
+| model | question | our states | our s | our GB | Storm's states | Storm's s | Storm's GB | apart | ratio | wanted |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";

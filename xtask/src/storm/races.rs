@@ -1,0 +1,215 @@
+//! What is raced.
+
+use super::TIMES;
+
+/// Questions about one model.
+pub(super) struct Race {
+    pub(super) title: &'static str,
+    pub(super) model: &'static str,
+    pub(super) constants: &'static str,
+    pub(super) properties: &'static [&'static str],
+    /// Whether the properties are asked one by one rather than together.
+    pub(super) each: bool,
+    /// How often faster we want to be.
+    pub(super) wanted: f64,
+    /// What Storm needed on the reference machine, where it is not run: seconds and gigabytes.
+    pub(super) reference: Option<(f64, f64)>,
+}
+
+impl Race {
+    const fn pattern(
+        title: &'static str,
+        model: &'static str,
+        constants: &'static str,
+        wanted: f64,
+        reference: Option<(f64, f64)>,
+    ) -> Race {
+        Race {
+            title,
+            model,
+            constants,
+            properties: TIMES,
+            each: false,
+            wanted,
+            reference,
+        }
+    }
+
+    /// A model in which nothing can be reduced: we want to be at least half as fast at every question.
+    const fn plain(
+        title: &'static str,
+        model: &'static str,
+        constants: &'static str,
+        properties: &'static [&'static str],
+    ) -> Race {
+        Race {
+            title,
+            model,
+            constants,
+            properties,
+            each: true,
+            wanted: 0.5,
+            reference: None,
+        }
+    }
+}
+
+/// Models in which everything can be reduced.
+pub(super) const PATTERNS: &[Race] = &[
+    Race::pattern(
+        "Simple Proxy",
+        "models/resiliency-patterns/simple-proxy.prism",
+        "AV=0.5,CONN_TO=2",
+        100.0,
+        None,
+    ),
+    Race::pattern(
+        "Retry",
+        "models/resiliency-patterns/retry.prism",
+        "AV=0.5,MAX_BO=10",
+        100.0,
+        None,
+    ),
+    Race::pattern(
+        "Static Circuit Breaker",
+        "models/resiliency-patterns/static-circuit-breaker.prism",
+        "AV=0.5,MAX_TO=10",
+        300.0,
+        Some((900.0, 17.0)),
+    ),
+    Race::pattern(
+        "Dynamic Circuit Breaker",
+        "models/resiliency-patterns/dynamic-circuit-breaker.prism",
+        "AV=0.5,MAX_TO=40",
+        0.0,
+        Some((f64::INFINITY, f64::INFINITY)),
+    ),
+];
+
+/// Models in which nothing can be.
+pub(super) const PLAIN: &[Race] = &[
+    Race::plain(
+        "Tandem queue",
+        "models/plain/tandem-queue.prism",
+        "c=100",
+        &[
+            "P=? [ F<=0.2 sc=c & sm=0 ]",
+            "R{\"customers\"}=? [ F sc=c ]",
+            "R{\"customers\"}=? [ S ]",
+        ],
+    ),
+    Race::plain(
+        "Three queues",
+        "models/plain/three-queues.prism",
+        "c=20",
+        &[
+            "P=? [ F z=15 ]",
+            "P=? [ x<10 U z=15 ]",
+            "P=? [ x<10 U<=10 z=15 ]",
+            "R{\"customers\"}=? [ F z=15 ]",
+            "R{\"customers\"}=? [ C<=10 ]",
+            "R{\"customers\"}=? [ I=10 ]",
+            "R{\"customers\"}=? [ S ]",
+            "S=? [ z>10 ]",
+        ],
+    ),
+    Race::plain(
+        "Polling",
+        "models/plain/polling.prism",
+        "c=6",
+        &[
+            "P=? [ n2<4 U n1=6 ]",
+            "P=? [ n2<4 U<=20 n1=6 ]",
+            "R{\"waiting\"}=? [ C<=20 ]",
+            "R{\"waiting\"}=? [ I=20 ]",
+            "R{\"waiting\"}=? [ S ]",
+            "S=? [ n1>3 ]",
+        ],
+    ),
+    Race::plain(
+        "Breakdowns",
+        "models/plain/breakdowns.prism",
+        "K=40",
+        &[
+            "P=? [ up1>0 U n2=40 ]",
+            "P=? [ up1>0 U<=20 n2=20 ]",
+            "R{\"waiting\"}=? [ F n2=40 ]",
+            "R{\"served\"}=? [ C<=20 ]",
+            "R{\"waiting\"}=? [ I=20 ]",
+            "R{\"waiting\"}=? [ S ]",
+            "S=? [ n1>10 ]",
+        ],
+    ),
+    Race::plain(
+        "Shared tools",
+        "models/plain/tools.prism",
+        "shape=30",
+        &[
+            "P=? [ p4<2 U p1=1 & p2=1 & p3>1 ]",
+            "P=? [ p4<2 U<=10 p1=1 & p2=1 & p3>1 ]",
+            "R{\"waiting\"}=? [ F p1=1 & p2=1 & p3=1 & p4=1 ]",
+            "R{\"waiting\"}=? [ C<=10 ]",
+            "R{\"waiting\"}=? [ I=10 ]",
+            "R{\"waiting\"}=? [ S ]",
+            "S=? [ free=0 ]",
+        ],
+    ),
+    Race::plain(
+        "Epidemic",
+        "models/plain/epidemic.prism",
+        "N=200",
+        &[
+            "P=? [ F i>=80 ]",
+            "P=? [ s>100 U i=0 ]",
+            "P=? [ s>100 U<=5 i>=70 ]",
+            "R{\"ill\"}=? [ F i=0 ]",
+            "R{\"ill\"}=? [ S ]",
+        ],
+    ),
+];
+
+/// Models of other kinds, in which nothing can be reduced either. They were written after the solver's constants were set.
+pub(super) const UNSEEN: &[Race] = &[
+    Race::plain(
+        "Cluster",
+        "models/unseen/cluster.prism",
+        "N=20",
+        &[
+            "P=? [ r>15 U l<15 ]",
+            "P=? [ F<=100 !\"minimum\" ]",
+            "R{\"repairs\"}=? [ F !\"minimum\" ]",
+            "R{\"repairs\"}=? [ C<=100 ]",
+            "R{\"working\"}=? [ I=100 ]",
+            "R{\"working\"}=? [ S ]",
+            "S=? [ \"premium\" ]",
+        ],
+    ),
+    Race::plain(
+        "Kanban",
+        "models/unseen/kanban.prism",
+        "cards=4",
+        &[
+            "P=? [ b2<3 U \"blocked\" ]",
+            "P=? [ b2<3 U<=20 \"blocked\" ]",
+            "R{\"parts\"}=? [ F \"blocked\" ]",
+            "R{\"out\"}=? [ C<=20 ]",
+            "R{\"parts\"}=? [ I=20 ]",
+            "R{\"out\"}=? [ S ]",
+            "S=? [ d1>2 ]",
+        ],
+    ),
+    Race::plain(
+        "Predators",
+        "models/unseen/predators.prism",
+        "most=28",
+        &[
+            "P=? [ g>2 U \"foxless\" ]",
+            "P=? [ g>2 U<=5 \"foxless\" ]",
+            "R{\"hunted\"}=? [ F \"foxless\" ]",
+            "R{\"hunted\"}=? [ C<=5 ]",
+            "R{\"animals\"}=? [ I=5 ]",
+            "R{\"animals\"}=? [ S ]",
+            "S=? [ h<3 ]",
+        ],
+    ),
+];

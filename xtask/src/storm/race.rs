@@ -233,7 +233,11 @@ These models were looked at while the solver was written and its constants were 
 const NOT_SEEN: &str = "
 ## Where nothing can be reduced, and nobody had looked
 
-These models were written after the solver was done and its constants were set, and their questions chosen before the first race.
+These models were written after the solver's constants were set, and their questions chosen before the first race. In that race, on a
+busy machine, twenty questions were answered at 0.85 to 592 times Storm's speed, and one fell short: `P=? [ g>2 U \"foxless\" ]` at 0.47.
+The solver was changed afterwards, in how gradients begin and in which state a long run is counted from, so the table below is not
+of an unseen solver any more. Of `R{\"animals\"}=? [ I=5 ]` Storm says 20.85, its own rewards up to 4.99 and 5.01 differ by 24.266 for a unit of time,
+and ours is 24.266.
 
 ";
 

@@ -82,24 +82,47 @@ impl Gradients {
         true
     }
 
-    /// The solution of `x = P x + b` for `b` without a negative entry, where its digits could be proven with at most so many steps.
-    pub(super) fn answer(&self, b: &[f64], most: usize) -> Option<Vec<f64>> {
+    /// The solution of `x = P x + b` for `b` without a negative entry, where its digits could be proven: in every state, or where the
+    /// solution is only wanted for sums over it, in each of `sums`. At most so many steps may be spent before it is near, and three times
+    /// as many after that.
+    pub(super) fn answer(&self, b: &[f64], most: usize, sums: &[Vec<f64>]) -> Option<Vec<f64>> {
         if b.iter().any(|b| *b < 0.0) {
             return None;
         }
         if b.iter().all(|b| *b == 0.0) {
             return Some(vec![0.0; b.len()]);
         }
-        let mut steps = most;
-        let (x, _) = self.refine(b, self.first(b)?, ROUND, &mut steps)?;
+        let x = self.near(b, most)?;
+        let mut steps = 3 * most;
+        let (x, _) = self.refine(b, x, ROUND, &mut steps)?;
         // What a value of the height of x in every state adds up to: the v of the proof, a tenth is close enough.
         let (v, _) = self.refine(&x, self.first(&x)?, 0.1, &mut steps)?;
-        // Where not even the last digit would do, the rest is not worth its steps.
-        if self.shares.reach(&v, &x)? * LAST_DIGIT > ACCEPTED {
+        // Where not even the last digit would do, the rest is not worth its steps; and no more digits are sought than will do.
+        let reach = self.shares.reach(&v, &x, sums)?;
+        if reach * LAST_DIGIT > ACCEPTED {
             return None;
         }
-        let (x, residual) = self.refine(b, x, f64::EPSILON, &mut steps)?;
-        (self.shares.reach(&v, &x)? * residual <= ACCEPTED).then_some(x)
+        let (x, residual) = self.refine(b, x, ACCEPTED / reach / 2.0, &mut steps)?;
+        (self.shares.reach(&v, &x, sums)? * residual <= ACCEPTED).then_some(x)
+    }
+
+    /// A solution with about the right height in every state. Sweeps alone may leave states that are far from all that is earned lower by
+    /// orders of magnitude, and lengths measured in parts of such heights lead astray: so the first lengths are the plain ones.
+    fn near(&self, b: &[f64], most: usize) -> Option<Vec<f64>> {
+        let mut x = self.first(b)?;
+        let mut r = vec![0.0; b.len()];
+        self.shares.residual(b, &x, &mut r);
+        let mut steps = most;
+        let change = self.gradients(&r, &vec![1.0; b.len()], 0.0, &mut steps);
+        if steps == 0 {
+            return None;
+        }
+        add_positive(&mut x, &change);
+        // What the plain lengths do not see follows from its neighbours.
+        for round in 0..4 {
+            self.shares.sweep(b, &mut x, round % 2 == 1);
+        }
+        Some(x)
     }
 
     /// A better solution than `x`, and the largest part that its residual, with rounding, has of it (while it is wanted to the last
@@ -121,13 +144,8 @@ impl Gradients {
             if size <= wanted || !better || *steps == 0 {
                 break;
             }
-            let change = self.gradients(&r, scale, steps);
-            for (x, change) in x.iter_mut().zip(change) {
-                let value = *x + change;
-                if value > 0.0 {
-                    *x = value;
-                }
-            }
+            let change = self.gradients(&r, scale, wanted / 2.0, steps);
+            add_positive(&mut x, &change);
             self.shares.sweep(b, &mut x, true);
         }
         best.1.is_finite().then_some(best)
@@ -178,17 +196,17 @@ impl Gradients {
         }
     }
 
-    /// Biconjugate gradients, stabilised, for `A d = r`. Lengths are measured in parts of `scale`, so that a state with a value of 1e-12
-    /// is as near to its digits as one with 1.
-    fn gradients(&self, wanted: &[f64], scale: &[f64], steps: &mut usize) -> Vec<f64> {
-        let size = wanted.len();
+    /// Biconjugate gradients, stabilised, for `A d = r`, until little of the residual is left or its length will do. Lengths are measured
+    /// in parts of `scale`, so that a state with a value of 1e-12 is as near to its digits as one with 1.
+    fn gradients(&self, residual: &[f64], scale: &[f64], will_do: f64, steps: &mut usize) -> Vec<f64> {
+        let size = residual.len();
         let weights: Vec<f64> = scale.iter().map(|scale| 1.0 / (scale * scale)).collect();
         let dot = |a: &[f64], b: &[f64]| -> f64 {
             a.iter().zip(b).zip(&weights).map(|((a, b), w)| a * b * w).sum()
         };
-        let mut r = wanted.to_vec();
+        let mut r = residual.to_vec();
         let shadow = r.clone();
-        let goal = dot(&r, &r) * ROUND * ROUND;
+        let goal = f64::max(dot(&r, &r) * ROUND * ROUND, will_do * will_do);
         let (mut found, mut p, mut v) = (vec![0.0; size], vec![0.0; size], vec![0.0; size]);
         let (mut ready, mut t) = (vec![0.0; size], vec![0.0; size]);
         let (mut rho, mut alpha, mut omega) = (1.0, 1.0, 1.0);
@@ -226,5 +244,15 @@ impl Gradients {
             }
         }
         found
+    }
+}
+
+/// Adds a change where the value stays above 0.
+fn add_positive(x: &mut [f64], change: &[f64]) {
+    for (x, change) in x.iter_mut().zip(change) {
+        let value = *x + change;
+        if value > 0.0 {
+            *x = value;
+        }
     }
 }

@@ -12,10 +12,10 @@ use crate::chain::Chain;
 use crate::error::Error;
 
 pub(super) const MAX_SWEEPS: u64 = 200_000;
-/// Steps of biconjugate gradients that are tried in any case.
+/// Steps of biconjugate gradients in which a solution may come near, in any case.
 const LEAST_STEPS: usize = 60;
 /// Four times what a state or a transition costs in such a step, in multiplications of a dense square: a quarter of the price of
-/// elimination may go to a quicker way.
+/// elimination may go to a quicker way before it shows that it is one.
 const STEP_WORK: f64 = 160.0;
 /// Multiplications for each state and transition up to which elimination takes a second or so.
 const SOON: f64 = 50_000.0;
@@ -138,7 +138,7 @@ pub(super) struct Iterate {
 /// What may be spent on a component.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    /// Steps of biconjugate gradients.
+    /// Steps of biconjugate gradients until the solution is near.
     pub(super) steps: usize,
     /// Sweeps after these, before it is eliminated.
     pub(super) sweeps: u64,

@@ -25,7 +25,7 @@ impl Krylov {
     /// Solves in place for the component with at most so many steps, or leaves `x` as it was: `x` holds the right-hand side there, and known values elsewhere.
     pub(super) fn solve(&self, chain: &Chain, x: &mut [f64], steps: usize) -> bool {
         let b = right_side(chain, &self.states, &self.leaving, x);
-        let Some(found) = self.gradients.answer(&b, steps) else {
+        let Some(found) = self.gradients.answer(&b, steps, &[]) else {
             return false;
         };
         for (s, value) in self.states.iter().zip(found) {

@@ -9,8 +9,10 @@ use super::shares::Shares;
 use crate::chain::{Chain, Memory, index};
 use crate::error::Error;
 
-/// Steps of the jump chain that are taken to find a likely state.
-const LOOKS: usize = 100;
+/// Sweeps that are made to find a likely state.
+const LOOKS: usize = 20;
+/// A weight at which all are made smaller, so that none overflows.
+const HUGE: f64 = 1e200;
 
 /// The long-run probability of `inner`, from every state.
 pub(crate) fn steady_probability(chain: &Chain, inner: &[bool]) -> Result<Vec<f64>, Error> {
@@ -42,7 +44,7 @@ pub(crate) fn relative_values(chain: &Chain, earned: &[f64]) -> Result<Option<(f
     let (Some((_, home)), None) = (closed.next(), closed.next()) else {
         return Ok(None);
     };
-    let weights = stationary(chain, home)?;
+    let weights = stationary(chain, home, earned)?;
     let average: f64 = home
         .iter()
         .zip(&weights)
@@ -72,7 +74,7 @@ fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
         if leaves {
             continue;
         }
-        let weights = stationary(chain, component)?;
+        let weights = stationary(chain, component, values)?;
         let average: f64 = component
             .iter()
             .zip(&weights)
@@ -93,8 +95,9 @@ fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
 /// The stationary distribution of a closed component.
 ///
 /// One state is taken as home. The expected time in each other state between two visits home solves a system without
-/// subtractions, and the distribution is proportional to it.
-fn stationary(chain: &Chain, component: &[u32]) -> Result<Vec<f64>, Error> {
+/// subtractions, and the distribution is proportional to it. It is meant for the average of `values`: where its digits have to be proven,
+/// those of the average are.
+fn stationary(chain: &Chain, component: &[u32], values: &[f64]) -> Result<Vec<f64>, Error> {
     if component.len() == 1 {
         return Ok(vec![1.0]);
     }
@@ -130,8 +133,12 @@ fn stationary(chain: &Chain, component: &[u32]) -> Result<Vec<f64>, Error> {
             let budget = Budget::new(planned.work(), rest.len() + transitions, spare);
             let balance = Balance::new(&rows, &exit, &inflow);
             drop(rows);
+            let wanted: Vec<f64> = rest.iter().map(|s| values[*s as usize]).collect();
             let fits = Gradients::bytes(rest.len(), transitions) + planned.bytes() <= spare;
-            match fits.then(|| balance.by_gradients(budget.steps)).flatten() {
+            match fits
+                .then(|| balance.by_gradients(budget.steps, &wanted))
+                .flatten()
+            {
                 Some(times) => times,
                 None => balance.by_sweeps(&budget, *planned)?,
             }
@@ -144,29 +151,40 @@ fn stationary(chain: &Chain, component: &[u32]) -> Result<Vec<f64>, Error> {
 }
 
 /// The place of a state that is among the likely ones: times are counted per visit home, and a home that is visited once in 1e300
-/// would make them overflow.
+/// would make them overflow, one that is visited once in a million makes their digits hard to prove.
+///
+/// The weights are swept to and fro from equal ones: they need not settle, only gather where the chain is driven to.
 fn likely_first(chain: &Chain, component: &[u32]) -> usize {
     let mut local = vec![u32::MAX; chain.states()];
     for (place, s) in component.iter().enumerate() {
         local[*s as usize] = index(place);
     }
     let leaving: Vec<f64> = component.iter().map(|s| chain.exit_rate(*s as usize)).collect();
-    let mut now = vec![1.0; component.len()];
-    for _ in 0..LOOKS {
-        let mut then = vec![0.0; component.len()];
-        for (place, s) in component.iter().enumerate() {
-            // Half stays, so that no period keeps the weights swinging.
-            then[place] += now[place] / 2.0;
-            for (to, rate) in chain.row(*s as usize) {
-                if to != *s as usize {
-                    then[local[to] as usize] += now[place] / 2.0 * rate / leaving[place];
+    let mut sources: Vec<Vec<(u32, f64)>> = vec![Vec::new(); component.len()];
+    for (place, s) in component.iter().enumerate() {
+        for (to, rate) in chain.row(*s as usize).filter(|(to, _)| *to != *s as usize) {
+            let to = local[to] as usize;
+            sources[to].push((index(place), rate / leaving[to]));
+        }
+    }
+    let balance = Shares::new(sources.iter_mut());
+    let size = component.len();
+    let mut weights = vec![1.0; size];
+    for look in 0..LOOKS {
+        for step in 0..size {
+            let i = if look % 2 == 0 { step } else { size - 1 - step };
+            let mut weight = balance.spread(i, &weights);
+            if weight > HUGE {
+                weight /= HUGE;
+                for weight in &mut weights {
+                    *weight /= HUGE;
                 }
             }
+            weights[i] = weight;
         }
-        now = then;
     }
-    (0..component.len())
-        .max_by(|a, b| (now[*a] / leaving[*a]).total_cmp(&(now[*b] / leaving[*b])))
+    (0..size)
+        .max_by(|a, b| weights[*a].total_cmp(&weights[*b]))
         .unwrap_or(0)
 }
 
@@ -198,8 +216,20 @@ impl<'b> Balance<'b> {
         }
     }
 
-    /// For the visits to each state rather than the time in it: they have the form that [`Gradients`] solves.
-    fn by_gradients(&self, steps: usize) -> Option<Vec<f64>> {
+    /// For the visits to each state rather than the time in it: they have the form that [`Gradients`] solves. What is proven are the time
+    /// between two visits home and what `wanted` comes to in it; where some of `wanted` is negative, the time in every state.
+    fn by_gradients(&self, steps: usize, wanted: &[f64]) -> Option<Vec<f64>> {
+        let sums = if wanted.iter().any(|value| *value < 0.0) {
+            Vec::new()
+        } else {
+            let times: Vec<f64> = self.leaving.iter().map(|leaving| 1.0 / leaving).collect();
+            let values = times
+                .iter()
+                .zip(wanted)
+                .map(|(time, value)| time * value)
+                .collect();
+            vec![times, values]
+        };
         let mut rows: Vec<Vec<(u32, f64)>> = self
             .sources
             .iter()
@@ -210,7 +240,7 @@ impl<'b> Balance<'b> {
                     .collect()
             })
             .collect();
-        let visits = Gradients::new(Shares::new(rows.iter_mut()))?.answer(self.inflow, steps)?;
+        let visits = Gradients::new(Shares::new(rows.iter_mut()))?.answer(self.inflow, steps, &sums)?;
         Some(
             visits
                 .iter()
@@ -254,5 +284,76 @@ impl<'b> Balance<'b> {
             change,
             help: "the chain is large and mixes slowly; make counters and Erlang shapes smaller",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// A ring with chords, seen from its first state.
+        #[test]
+        fn an_average_by_gradients_is_that_of_elimination_or_refused(
+            size in 3..80usize,
+            chords in prop::collection::vec((0..1000usize, 0..1000usize, -2.0..2.0), 0..200),
+            wanted in prop::collection::vec(prop_oneof![Just(0.0), 0.1..10.0], 80),
+        ) {
+            let (mut rows, mut exit, mut inflow) = (vec![Vec::new(); size], vec![0.0; size], vec![0.0; size]);
+            (inflow[0], exit[size - 1]) = (1.0, 1.0);
+            for (s, row) in rows.iter_mut().enumerate().take(size - 1) {
+                row.push((index(s + 1), 1.0));
+            }
+            for (from, to, height) in &chords {
+                let (from, to, rate) = (from % size, to % size, 10f64.powf(*height));
+                if from == to {
+                    exit[from] += rate;
+                } else if rows[from].iter().all(|(known, _)| *known as usize != to) {
+                    rows[from].push((index(to), rate));
+                }
+            }
+            let wanted = &wanted[..size];
+            let found = Balance::new(&rows, &exit, &inflow).by_gradients(500, wanted);
+            let room = Room { work: f64::INFINITY, bytes: u64::MAX };
+            let Made::Factor(factor) = Factor::make(rows, exit, room) else {
+                panic!("nothing limits it");
+            };
+            let mut exact = inflow;
+            factor.solve_transposed(&mut exact);
+            if let Some(found) = found {
+                let sum = |times: &[f64]| times.iter().zip(wanted).map(|(time, value)| time * value).sum::<f64>();
+                let (a, b) = (sum(&found), sum(&exact));
+                prop_assert!((a - b).abs() <= 1e-9 * b, "{} {}", a, b);
+                let (a, b): (f64, f64) = (found.iter().sum(), exact.iter().sum());
+                prop_assert!((a - b).abs() <= 1e-9 * b, "{} {}", a, b);
+            }
+        }
+    }
+
+    /// Two walks that are driven to the middle by rates ten orders apart: the ends are beyond what a double can say.
+    #[test]
+    fn home_is_likely_however_steep_the_chain() {
+        let size: usize = 120;
+        let mut chain = Chain {
+            rows: vec![0],
+            ..Chain::default()
+        };
+        for s in 0..size {
+            for (to, inwards) in [(s.wrapping_sub(1), s > 50), (s + 1, s < 50)] {
+                if to < size {
+                    chain.columns.push(index(to));
+                    chain.rates.push(if inwards { 1e5 } else { 1e-5 });
+                }
+            }
+            chain.rows.push(chain.columns.len());
+        }
+        let all: Vec<u32> = (0..size).map(index).collect();
+        assert_eq!(likely_first(&chain, &all), 50);
+        let values: Vec<f64> = (0..size).map(|s| s as f64).collect();
+        for found in steady_reward(&chain, &values).unwrap() {
+            assert!((found - 50.0).abs() < 1e-9, "{found}");
+        }
     }
 }

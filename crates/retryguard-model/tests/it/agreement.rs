@@ -423,6 +423,45 @@ const PLAIN: &[(&str, &str, i64, &[&str])] = &[
             "S=? [ s>10 ]",
         ],
     ),
+    (
+        "../unseen/cluster",
+        "N",
+        3,
+        &[
+            "P=? [ r>1 U l<1 ]",
+            "P=? [ F<=10 !\"minimum\" ]",
+            "R{\"repairs\"}=? [ F !\"minimum\" ]",
+            "R{\"repairs\"}=? [ C<=10 ]",
+            "R{\"working\"}=? [ S ]",
+            "S=? [ \"premium\" ]",
+        ],
+    ),
+    (
+        "../unseen/kanban",
+        "cards",
+        2,
+        &[
+            "P=? [ b2<1 U \"blocked\" ]",
+            "P=? [ b2<1 U<=5 \"blocked\" ]",
+            "R{\"parts\"}=? [ F \"blocked\" ]",
+            "R{\"out\"}=? [ C<=5 ]",
+            "R{\"out\"}=? [ S ]",
+            "S=? [ d1>1 ]",
+        ],
+    ),
+    (
+        "../unseen/predators",
+        "most",
+        8,
+        &[
+            "P=? [ g>2 U \"foxless\" ]",
+            "P=? [ g>2 U<=2 \"foxless\" ]",
+            "R{\"hunted\"}=? [ F \"foxless\" ]",
+            "R{\"hunted\"}=? [ C<=2 ]",
+            "R{\"animals\"}=? [ S ]",
+            "S=? [ h<3 ]",
+        ],
+    ),
 ];
 
 #[test]

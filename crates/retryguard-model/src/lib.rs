@@ -14,6 +14,7 @@ mod elaborate;
 mod error;
 mod export;
 mod expr;
+mod filter;
 mod options;
 mod program;
 mod questions;

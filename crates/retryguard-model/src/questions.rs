@@ -24,6 +24,9 @@ pub(crate) fn collect(formula: &Formula, wanted: &mut Wanted) {
             collect(b, wanted);
         }
         Formula::Query(query) => {
+            if let Some((_, states)) = &query.filter {
+                collect(states, wanted);
+            }
             let mut reward = |place: &usize| {
                 if !wanted.rewards.contains(place) {
                     wanted.rewards.push(*place);
@@ -59,6 +62,10 @@ pub(crate) fn common_stop(questions: &[Question<'_>]) -> Option<Expr> {
         let Formula::Query(query) = formula else {
             return None;
         };
+        // Its states may lie beyond the target.
+        if query.filter.is_some() {
+            return None;
+        }
         let stop = match &query.operator {
             Operator::ReachReward(_, Formula::Plain(target)) => target.clone(),
             Operator::Until(Formula::Plain(left), Formula::Plain(right), lower, _) if *lower == 0.0 => {
@@ -90,8 +97,13 @@ pub(crate) fn levels_know(formula: &Formula) -> bool {
     }
 }
 
-/// Whether the label "init" is asked about.
-pub(crate) fn names_initial(formula: &Formula) -> bool {
+/// Whether a question is about states as they are written: a filter counts them, and "init" is one of them. Merging states would change
+/// the answer.
+pub(crate) fn needs_states(formula: &Formula) -> bool {
+    matches!(formula, Formula::Query(query) if query.filter.is_some()) || names_initial(formula)
+}
+
+fn names_initial(formula: &Formula) -> bool {
     match formula {
         Formula::Initial => true,
         Formula::Plain(_) => false,

@@ -6,9 +6,10 @@ use crate::check::{Answer, Outcome};
 use crate::clock::Stopwatch;
 use crate::elaborate::properties::{Formula, Operator, Query};
 use crate::error::Error;
+use crate::filter;
 use crate::options::Options;
 use crate::program::Program;
-use crate::questions::{Question, collect, common_stop, levels_know, names_initial};
+use crate::questions::{Question, collect, common_stop, levels_know, needs_states};
 use crate::reduce::Reduction;
 use crate::solve;
 use crate::syntax::ast;
@@ -44,6 +45,29 @@ pub(crate) struct Built {
 
 impl Session<'_> {
     pub(crate) fn answer(&self, questions: &[Question<'_>]) -> Result<Vec<Answer>, Error> {
+        // What is about single states is asked apart, so that the rest can be reduced.
+        let apart: Vec<bool> = questions
+            .iter()
+            .map(|(_, formula)| needs_states(formula))
+            .collect();
+        let part = |wanted: bool| -> Vec<Question<'_>> {
+            let of = questions
+                .iter()
+                .zip(&apart)
+                .filter(|(_, apart)| **apart == wanted);
+            of.map(|(question, _)| question.clone()).collect()
+        };
+        let (single, others) = (part(true), part(false));
+        if single.is_empty() || others.is_empty() {
+            return self.answer_together(questions);
+        }
+        let mut single = self.answer_together(&single)?.into_iter();
+        let mut others = self.answer_together(&others)?.into_iter();
+        let next = |apart: &bool| if *apart { single.next() } else { others.next() };
+        Ok(apart.iter().filter_map(next).collect())
+    }
+
+    fn answer_together(&self, questions: &[Question<'_>]) -> Result<Vec<Answer>, Error> {
         let wanted = self.wanted(questions);
         if self.options.reduce
             && self.options.truncate.is_none()
@@ -54,8 +78,7 @@ impl Session<'_> {
             return Ok(answers);
         }
         let watch = Stopwatch::start();
-        // Merging states would move the label "init" to others.
-        let reduction = if self.options.reduce && !questions.iter().any(|(_, f)| names_initial(f)) {
+        let reduction = if self.options.reduce && !questions.iter().any(|(_, f)| needs_states(f)) {
             Reduction::without_levels(self.program, &wanted)
         } else {
             Reduction::default()
@@ -202,8 +225,18 @@ impl Session<'_> {
                         reason: "the rates of this chain are too far apart for doubles".to_owned(),
                     });
                 }
-                let initial: Vec<f64> = chain.initial.iter().map(|s| values[*s as usize]).collect();
-                outcome(query, &initial)
+                match &query.filter {
+                    Some((kind, states)) => {
+                        let chosen = self.truths(built, states)?;
+                        let of = values.iter().zip(chosen).filter(|(_, chosen)| *chosen);
+                        let of: Vec<f64> = of.map(|(value, _)| *value).collect();
+                        filter::outcome(*kind, query.bound, &of, &property.text)?
+                    }
+                    None => {
+                        let initial: Vec<f64> = chain.initial.iter().map(|s| values[*s as usize]).collect();
+                        outcome(query, &initial)
+                    }
+                }
             }
             other => {
                 let truths = self.truths(built, other)?;

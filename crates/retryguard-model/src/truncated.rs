@@ -32,6 +32,9 @@ pub(crate) fn supports(formula: &Formula) -> bool {
     let Formula::Query(query) = formula else {
         return false;
     };
+    if query.filter.is_some() {
+        return false;
+    }
     match &query.operator {
         Operator::Until(left, right, ..) => plain(left) && plain(right),
         Operator::Globally(inner, ..) => plain(inner),

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::expr::Expr;
 use crate::program::Program;
 use crate::source::Span;
-use crate::syntax::ast::{self, Binary, ExprKind, RewardName};
+use crate::syntax::ast::{self, Binary, ExprKind, FilterKind, RewardName};
 
 /// What a state may satisfy.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub(crate) enum Formula {
 pub(crate) struct Query {
     pub(crate) operator: Operator,
     pub(crate) bound: Option<(Comparison, f64)>,
+    /// The states whose answers make the answer, and how.
+    pub(crate) filter: Option<(FilterKind, Formula)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,12 +191,29 @@ impl Resolver<'_, '_> {
                 Some((comparison, bound))
             }
         };
-        Ok(Query { operator, bound })
+        let filter = match &query.filter {
+            None => None,
+            Some(filter) => Some((filter.kind, self.inner(&filter.states)?)),
+        };
+        Ok(Query {
+            operator,
+            bound,
+            filter,
+        })
     }
 
     /// A part of a question or of a condition: what it asks must have a yes or a no.
     fn inner(&self, expr: &ast::Expr) -> Result<Formula, Error> {
         let formula = self.formula(expr)?;
+        if let Formula::Query(query) = &formula
+            && query.filter.is_some()
+        {
+            return Err(Error::with_help(
+                expr.span,
+                "a question with a filter stands inside another, or is joined with another",
+                "ask it as a property of its own",
+            ));
+        }
         if let Formula::Query(query) = &formula
             && query.bound.is_none()
         {

@@ -119,7 +119,7 @@ pub(crate) fn bounded_until(
             let can = can_reach(chain, right, |s| left[s]);
             let frozen: Vec<bool> = (0..states).map(|s| right[s] || !can[s]).collect();
             let target: Vec<f64> = right.iter().map(|r| if *r { 1.0 } else { 0.0 }).collect();
-            after(chain, &frozen, &target, upper - lower, limit)?
+            probabilities(after(chain, &frozen, &target, upper - lower, limit)?)
         }
     };
     if lower > 0.0 {
@@ -130,9 +130,17 @@ pub(crate) fn bounded_until(
             }
         }
         let frozen: Vec<bool> = left.iter().map(|l| !l).collect();
-        values = after(chain, &frozen, &values, lower, limit)?;
+        values = probabilities(after(chain, &frozen, &values, lower, limit)?);
     }
     Ok(values)
+}
+
+/// Sums of weights may come out above one by their last digit.
+fn probabilities(mut values: Vec<f64>) -> Vec<f64> {
+    for value in &mut values {
+        *value = value.min(1.0);
+    }
+    values
 }
 
 /// The expected value of `earned` at a time.

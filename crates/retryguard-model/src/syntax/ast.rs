@@ -94,6 +94,48 @@ pub(crate) struct Query {
     pub(crate) operator: Operator,
     /// `None` is `=?`.
     pub(crate) bound: Option<(Binary, Expr)>,
+    /// The states whose answers make the answer; without it, the initial ones.
+    pub(crate) filter: Option<Filter>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Filter {
+    pub(crate) kind: FilterKind,
+    pub(crate) states: Expr,
+}
+
+/// What is made of the answers of several states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FilterKind {
+    /// The answer of the only one.
+    State,
+    Min,
+    Max,
+    Range,
+    Sum,
+    Average,
+    ForAll,
+    Exists,
+    Count,
+}
+
+impl FilterKind {
+    pub(crate) const ALL: &[(&str, FilterKind)] = &[
+        ("state", FilterKind::State),
+        ("min", FilterKind::Min),
+        ("max", FilterKind::Max),
+        ("range", FilterKind::Range),
+        ("sum", FilterKind::Sum),
+        ("avg", FilterKind::Average),
+        ("forall", FilterKind::ForAll),
+        ("exists", FilterKind::Exists),
+        ("count", FilterKind::Count),
+    ];
+
+    /// Whether it is about yes and no rather than about numbers.
+    pub(crate) fn of_truths(self) -> bool {
+        matches!(self, FilterKind::ForAll | FilterKind::Exists | FilterKind::Count)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -14,7 +14,7 @@ impl Tokens<'_> {
         self.deeper(Self::if_then_else)
     }
 
-    fn node(&self, kind: ExprKind, span: crate::source::Span) -> Result<Expr, Error> {
+    pub(super) fn node(&self, kind: ExprKind, span: crate::source::Span) -> Result<Expr, Error> {
         let node = Expr::new(kind, span);
         if node.height > MAX_HEIGHT {
             return Err(Error::with_help(
@@ -167,10 +167,11 @@ impl Tokens<'_> {
                     "one of F, G, X and U belongs to each P; inside it stand conditions on states, and P, R and S with a bound",
                 ));
             }
-            "filter" | "multi" if self.properties => {
+            "filter" if self.properties => return self.filter(),
+            "multi" if self.properties => {
                 return Err(Error::at(
                     span,
-                    format!("`{word}` is not supported: ask for the value in the initial state"),
+                    "`multi` is not supported: it asks for choices, and a ctmc has none",
                 ));
             }
             _ => {}

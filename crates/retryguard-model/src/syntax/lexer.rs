@@ -79,6 +79,16 @@ pub(crate) fn lex(text: &str) -> Result<Vec<(Token, Span)>, Error> {
                 &mut at,
                 length + 2,
             );
+        } else if rest.starts_with("/*") {
+            let span = Span {
+                start: at,
+                end: at + 2,
+            };
+            return Err(Error::with_help(
+                span,
+                "`/*` begins no comment in this language",
+                "begin each of its lines with `//`",
+            ));
         } else if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
             push(&mut tokens, Token::Sign(sign), &mut at, sign.len());
         } else {

@@ -3,6 +3,7 @@
 pub(crate) mod ast;
 mod commands;
 mod expressions;
+mod filters;
 mod lexer;
 mod model;
 mod properties;

@@ -70,15 +70,24 @@ impl Tokens<'_> {
             Token::Word(word) if word == "R" => Operator::Reward(reward, self.reward_path()?),
             _ => Operator::Steady(self.expression()?),
         };
-        if self.is_sign("{") {
-            return Err(Error::at(
-                self.span(),
-                "filters `{…}` are not supported: ask for the value in the initial state",
-            ));
-        }
+        let filter = match self.is_sign("{") {
+            true if bound.is_some() => {
+                return Err(Error::with_help(
+                    self.span(),
+                    "a filter `{…}` asks for numbers",
+                    "write =? instead of the bound, or filter(forall, …, states)",
+                ));
+            }
+            true => Some(self.older_filter()?),
+            false => None,
+        };
         let end = self.expect_sign("]", "after what is asked")?;
         Ok(Expr::new(
-            ExprKind::Query(Box::new(Query { operator, bound })),
+            ExprKind::Query(Box::new(Query {
+                operator,
+                bound,
+                filter,
+            })),
             start.to(end),
         ))
     }
@@ -168,9 +177,30 @@ impl Tokens<'_> {
         Ok(TimeBound::default())
     }
 
-    /// A time: a number, a constant, or an expression in parentheses. What follows is the formula, so an operator
-    /// would be ambiguous.
+    /// A time: numbers, constants and expressions in parentheses, joined by arithmetic. What follows is the formula; none begins with
+    /// such an operator, so `U<=T*3600 "down"` has one meaning. A call of a function needs parentheses around it.
     fn time(&mut self) -> Result<Expr, Error> {
+        self.time_terms(&[("+", Binary::Add), ("-", Binary::Subtract)], |tokens| {
+            tokens.time_terms(&[("*", Binary::Multiply), ("/", Binary::Divide)], Self::time_term)
+        })
+    }
+
+    fn time_terms(
+        &mut self,
+        operators: &[(&str, Binary)],
+        term: impl Fn(&mut Self) -> Result<Expr, Error>,
+    ) -> Result<Expr, Error> {
+        let mut left = term(self)?;
+        while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.is_sign(sign)) {
+            self.next();
+            let right = term(self)?;
+            let span = left.span.to(right.span);
+            left = self.node(ExprKind::Binary(*operator, Box::new(left), Box::new(right)), span)?;
+        }
+        Ok(left)
+    }
+
+    fn time_term(&mut self) -> Result<Expr, Error> {
         match self.peek().clone() {
             Token::Sign("(") => {
                 self.next();

@@ -144,6 +144,73 @@ fn an_early_end_changes_no_answer() {
     }
 }
 
+/// A counter: from `x` the third step is made in time with a probability that is known. States that are merged elsewhere are counted one
+/// by one here, also those that do nothing.
+#[test]
+fn filters_choose_states() {
+    let text = "ctmc\nmodule m\n x : [0..3];\n [] x<3 -> 1 : (x'=x+1);\n [] x=3 -> true;\nendmodule\n\
+                module idle\n y : [0..1];\n [] y=0 -> 5 : (y'=1);\n [] y=1 -> 5 : (y'=0);\nendmodule\n";
+    let rest = (-1.0f64).exp();
+    let from = [1.0 - 2.5 * rest, 1.0 - 2.0 * rest, 1.0 - rest, 1.0];
+    for (property, wanted) in [
+        ("filter(min, P=? [ F<=1 x=3 ], x<2)", from[0]),
+        ("filter(max, P=? [ F<=1 x=3 ], x<2)", from[1]),
+        ("filter(max, P=? [ F<=1 x=3 ])", 1.0),
+        ("filter(state, P=? [ F<=1 x=3 ], \"init\")", from[0]),
+        (
+            "filter(sum, P=? [ F<=1 x=3 ], x<3)",
+            2.0 * (from[0] + from[1] + from[2]),
+        ),
+        (
+            "filter(avg, P=? [ F<=1 x=3 ], x<3)",
+            (from[0] + from[1] + from[2]) / 3.0,
+        ),
+        ("filter(count, P>=0.2 [ F<=1 x=3 ], x<3)", 4.0),
+        ("filter(sum, P=? [ F<=1 x=3 ], x>3)", 0.0),
+        ("P=? [ true U<=1 x=3 {x=1 & y=0} ]", from[1]),
+        ("P=? [ F<=1 x=3 {x>0}{min} ]", from[1]),
+        ("P=? [ F<=1 x=3 {x<3}{max} ]", from[2]),
+    ] {
+        let found = number(text, property);
+        assert!((found - wanted).abs() < 1e-12, "{property}: {found} {wanted}");
+    }
+    let both = answer(
+        text,
+        "P=? [ F<=1 x=3 {x<2}{min}{max} ]; filter(range, P=? [ F<=1 x=3 ], x<2)",
+    )
+    .unwrap();
+    for outcome in both {
+        assert!(
+            matches!(outcome, Outcome::Range(low, high) if (low - from[0]).abs() < 1e-12 && (high - from[1]).abs() < 1e-12),
+            "{outcome:?}"
+        );
+    }
+    let truths = answer(
+        text,
+        "filter(forall, P>=0.2 [ F<=1 x=3 ], x>0); filter(forall, P>=0.2 [ F<=1 x=3 ]); \
+         filter(exists, P>=0.2 [ F<=1 x=3 ], x<2); filter(exists, P>=0.2 [ F<=1 x=3 ], \"init\")",
+    );
+    assert_eq!(truths.unwrap(), [true, false, true, false].map(Outcome::Truth));
+}
+
+#[test]
+fn times_are_computed_from_constants() {
+    let text = "ctmc\nconst double T = 0.25;\nlabel \"two\" = x=2;\nmodule m\n x : [0..2];\n [] x<2 -> 1 : (x'=x+1);\n \
+                [] x=2 -> true;\nendmodule\n";
+    let wanted = 1.0 - 2.0 * (-1.0f64).exp();
+    for property in [
+        "P=? [ F<=4*T \"two\" ]",
+        "P=? [ F <= T*8/2 \"two\" ]",
+        "P=? [ true U<=2*T+T+T !(x<2) ]",
+        "P=? [ F<=2-4*T (x=2) ]",
+        "P=? [ F<=(4*T) x=2 ]",
+        "P=? [ F<=4*(T) x=2 ]",
+    ] {
+        let found = number(text, property);
+        assert!((found - wanted).abs() < 1e-12, "{property}: {found}");
+    }
+}
+
 #[test]
 fn iff_and_the_old_call_syntax_are_read() {
     let text = "stochastic\nmodule m\n x : [0..3];\n [] (x<2 <=> true) -> func(max, 1, 2) : (x'=func(min, 3, x+2));\n \
@@ -223,7 +290,7 @@ fn errors_name_the_line_and_the_reason() {
             "ctmc\nmodule m\n x : [0..1];\n [] x=0 || true -> true;\nendmodule",
             "help: or is written `|`",
         ),
-        ("/* a model */\nctmc", "expected a part of the model"),
+        ("/* a model */\nctmc", "`/*` begins no comment"),
         (
             "ctmc\nmodule m\n x : [0..1];\n [] x%2=0 -> true;\nendmodule",
             "help: write mod(a, b)",
@@ -346,9 +413,37 @@ fn errors_in_properties_are_placed_in_the_property() {
         ("R{\"gone\"}=? [ S ]", "there are no rewards \"gone\""),
         ("Pmax=? [ F x=1 ]", "help: a ctmc has no choices"),
         ("P=? [ x=1 W x=0 ]", "the operator `W` is not supported"),
-        ("filter(avg, x=1)", "`filter` is not supported"),
+        ("filter(avg, x=1)", "property:1:13: a filter needs a question"),
+        ("filter(print, P=? [ F x=1 ])", "help: there are state, min, max"),
+        ("filter(forall, P=? [ F x=1 ])", "help: give the question a bound"),
+        ("filter(avg, P>0.5 [ F x=1 ], x=0)", "help: write =? instead"),
+        (
+            "filter(max, filter(max, P=? [ F x=1 ]))",
+            "a filter within a filter",
+        ),
+        (
+            "x=1 & filter(forall, P>0.5 [ F x=1 ])",
+            "property:1:7: a question with a filter stands inside another",
+        ),
+        (
+            "P=? [ F P>0.1 [ F x=1 {x=0} ] ]",
+            "a filter `{…}` asks for numbers",
+        ),
+        ("P=? [ F x=1 {x=0}{avg} ]", "expected min or max"),
+        (
+            "filter(max, P=? [ F x=1 ], x>1)",
+            "no state that can be reached is one of the filter's",
+        ),
+        (
+            "P=? [ F x=1 {x>=0} ]",
+            "2 states are the filter's, and it asks for one",
+        ),
         ("P=? [ F P=? [ X x=1 ] ]", "needs a bound"),
         ("P=? [ F<=-1 x=1 ]", "expected a time"),
+        (
+            "/* all */ P=? [ F x=1 ]",
+            "help: begin each of its lines with `//`",
+        ),
         ("P=? [ F[3,1] x=1 ]", "the interval of time is empty"),
         ("P=? [ F x=1", "expected `]`"),
     ] {

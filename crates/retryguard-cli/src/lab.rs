@@ -46,6 +46,9 @@ struct Report {
     /// The sweep.json of `lab sweep`, in place of the matrix's own sweep.
     #[arg(long, value_name = "FILE")]
     sweep: Option<PathBuf>,
+    /// Asks the simulator again, too.
+    #[arg(long)]
+    predict: bool,
 }
 
 /// Starts services and keeps them up until Ctrl-C.
@@ -105,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Command::Run(run) => run.run(),
         Command::Matrix(matrix) => matrix.run(),
         Command::Sweep(sweep) => sweep.run(),
-        Command::Report(report) => report::again(&report.folder, report.sweep.as_deref()),
+        Command::Report(report) => report::again(&report.folder, report.sweep.as_deref(), report.predict),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -28,7 +28,7 @@ pub struct Conduct {
     pub shared: bool,
     /// Whether it knows what nobody can know: when the target has room.
     pub oracle: bool,
-    /// Whether requests carry their deadline to the services below.
+    /// Whether requests carry the deadline of their call to the services below.
     pub propagates: bool,
     /// Whether calls that can go through an outbox do.
     pub outbox: bool,

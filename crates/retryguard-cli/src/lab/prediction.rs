@@ -36,6 +36,9 @@ pub(super) struct Predicted {
     pub(super) recovery_s: Option<f64>,
 }
 
+/// Runs by fault and configuration.
+pub(super) type Predictions = BTreeMap<(Trouble, Configuration), Predicted>;
+
 /// Success and amplification by workers and rule.
 pub(super) type Swept = BTreeMap<(usize, &'static str), (f64, f64)>;
 
@@ -44,7 +47,7 @@ pub(super) fn all(
     configurations: &[Configuration],
     faults: &[Trouble],
     seed: u64,
-) -> anyhow::Result<BTreeMap<(Trouble, Configuration), Predicted>> {
+) -> anyhow::Result<Predictions> {
     let mut conducts = Vec::new();
     for configuration in configurations {
         let policy = Policy::parse(configuration.policy())
@@ -78,7 +81,10 @@ pub(super) fn sweep(seed: u64) -> anyhow::Result<Swept> {
     for rule in Rule::ALL {
         let policy = Policy::parse(rule.policy())
             .map_err(|mistakes| anyhow::anyhow!("{} has mistakes:\n{mistakes}", rule.as_str()))?;
-        conducts.push(Conduct::of_policy(rule.as_str(), policy));
+        let mut conduct = Conduct::of_policy(rule.as_str(), policy);
+        // The driver gives an order up without a word, and the policies set no deadline: payments are told of none.
+        conduct.propagates = false;
+        conducts.push(conduct);
     }
     let mut predicted = BTreeMap::new();
     for (label, world) in scenario.sweep.iter().flat_map(|sweep| &sweep.worlds) {

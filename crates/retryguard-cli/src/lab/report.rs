@@ -8,6 +8,7 @@ use retryguard_lab::experiment::{Machine, Outcome, Trouble};
 use super::{
     capacity,
     claims::{self, Verdict},
+    prediction::{self, Predictions},
     questions,
     results::Results,
     sections, tables, timelines,
@@ -43,17 +44,42 @@ fn without_time_lines(results: &Results) -> Vec<(String, String)> {
 }
 
 /// Makes the report of a folder anew from its numbers: a matrix, with another sweep where one is given, or a sweep.
-pub(super) fn again(folder: &Path, sweep: Option<&Path>) -> anyhow::Result<()> {
+/// `predict` asks the simulator again, too.
+pub(super) fn again(folder: &Path, sweep: Option<&Path>, predict: bool) -> anyhow::Result<()> {
     let (runs, alone) = (folder.join("runs.json"), folder.join("sweep.json"));
     if sweep.is_none() && !runs.exists() && alone.exists() {
-        return output::write(folder, &read_sweep(&alone)?.files());
+        let mut sweep = read_sweep(&alone)?;
+        if predict {
+            sweep.predicted = prediction::sweep(sweep.seed)?;
+        }
+        return output::write(folder, &sweep.files());
     }
     let mut results =
         Results::read(&read(&runs)?).with_context(|| format!("cannot use {}", runs.display()))?;
     if let Some(path) = sweep {
         results.sweep = Some(read_sweep(path)?);
     }
+    if predict {
+        results.predictions = fresh_predictions(&results)?;
+        if let Some(sweep) = &mut results.sweep {
+            sweep.predicted = prediction::sweep(sweep.seed)?;
+        }
+    }
     output::write(folder, &without_time_lines(&results))
+}
+
+/// What the simulator says today of what it was asked then.
+fn fresh_predictions(results: &Results) -> anyhow::Result<Predictions> {
+    let (mut faults, mut configurations) = (Vec::new(), Vec::new());
+    for (fault, configuration) in results.predictions.keys() {
+        faults.push(*fault);
+        configurations.push(*configuration);
+    }
+    faults.dedup();
+    configurations.sort_unstable();
+    configurations.dedup();
+    let seed = results.outcomes.first().map_or(1, |outcome| outcome.seed);
+    prediction::all(&configurations, &faults, seed)
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
@@ -231,16 +257,7 @@ mod tests {
             tables::csv(&results) == committed("runs.csv"),
             "runs.csv: {again}"
         );
-        let seed = results.outcomes[0].seed;
-        let (mut faults, mut configurations) = (Vec::new(), Vec::new());
-        for (fault, configuration) in results.predictions.keys() {
-            faults.push(*fault);
-            configurations.push(*configuration);
-        }
-        faults.dedup();
-        configurations.sort_unstable();
-        configurations.dedup();
-        let fresh = super::super::prediction::all(&configurations, &faults, seed).unwrap();
+        let fresh = fresh_predictions(&results).unwrap();
         let close = |one: f64, other: f64| (one - other).abs() <= 1e-9 * other.abs().max(1.0);
         let differ: BTreeMap<_, _> = fresh
             .iter()

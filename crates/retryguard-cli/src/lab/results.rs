@@ -8,14 +8,14 @@ use retryguard_lab::{
 };
 use serde_json::{Value, json};
 
-use super::{capacity::Sweep, prediction::Predicted};
+use super::{capacity::Sweep, prediction::Predictions};
 
 /// All runs of a matrix.
 pub(super) struct Results {
     pub(super) machine: Machine,
     pub(super) outcomes: Vec<Outcome>,
     /// By fault and configuration.
-    pub(super) predictions: BTreeMap<(Trouble, Configuration), Predicted>,
+    pub(super) predictions: Predictions,
     pub(super) sweep: Option<Sweep>,
     /// How many runs were made at once.
     pub(super) at_once: u8,

@@ -441,7 +441,12 @@ fn request(
         idempotent: flight.idempotent,
         again: attempt.kind != AttemptKind::First,
         criticality: flight.criticality,
-        deadline: if propagates { attempt.ends } else { Instant::NEVER },
+        // What a client of ours writes into a request: the call's deadline, not when it gives this attempt up.
+        deadline: if propagates {
+            flight.call.deadline().moment()
+        } else {
+            Instant::NEVER
+        },
         ends: attempt.ends,
         arrived: now,
         began: now,

@@ -207,3 +207,20 @@ fn nobody_passes_the_oracle() {
         );
     }
 }
+
+/// A service learns the deadline of a call, and nothing of when the caller gives an attempt up: what waited for longer
+/// than that is worked on for nobody.
+#[test]
+fn a_service_is_told_the_deadline_and_not_the_attempts_timeout() {
+    let service = workers("b", 1, None, Distribution::Constant(Duration::from_secs(1)));
+    let world = chain(vec![service], 2.0, 600);
+    let success = |text: &str| {
+        let policy = retryguard_policy::Policy::parse(text).unwrap();
+        run(&world, &Conduct::of_policy("p", policy), &[], Seed(1)).success_rate()
+    };
+    let plain = "defaults: {maxRetries: 0, budget: off, guard: off, breaker: off, server: off, ";
+    let told = success(&format!("{plain}deadline: 5s}}"));
+    let untold = success(&format!("{plain}deadline: off, attemptTimeout: 5s}}"));
+    assert!(told > 0.1, "{told}");
+    assert!(untold < 0.02, "{untold}");
+}

@@ -25,8 +25,8 @@ fn one_call_becomes_27_and_each_solution_stops_it_in_its_way() {
     assert_eq!(amplification("shedding"), 27.0);
 }
 
-/// A database that is slow and not down: here shedding has something to protect, and hedges are load that nobody
-/// has asked for.
+/// A database that is slow and not down: hedges are load that nobody has asked for, and a server that sheds by what it
+/// has in flight turns new requests away for the sake of those that their callers have given up.
 #[test]
 fn a_slow_database_and_each_solution() {
     let summaries = compared(&scenario("amplification-slowdown"));
@@ -42,6 +42,6 @@ fn a_slow_database_and_each_solution() {
     for name in ["naive", "breaker", "budget", "one-layer", "all"] {
         within(success(name) - success("none"), -0.03, 0.03);
     }
-    within(success("shedding") - success("none"), 0.02, 0.10);
+    within(success("shedding") - success("none"), -0.15, -0.05);
     assert!(success("hedging") < success("none") - 0.1);
 }

@@ -7,6 +7,7 @@
 mod calls;
 mod clients;
 mod door;
+mod event;
 mod faults;
 mod floor;
 mod jobs;
@@ -27,54 +28,11 @@ use crate::{
     world::{EdgePolicy, Effects, Shedding, World},
 };
 
+use event::{Event, Packed};
 use floor::Floor;
 use record::Recorder;
 
 pub use record::{EdgeState, Moment, Run, ServiceRun, Shares, State, TimeLine};
-
-/// What can happen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Event {
-    /// The next call of an open-loop group begins.
-    Arrival(u32),
-    /// The rate or the number of users of a group changes.
-    Stage(u32),
-    /// A user has thought enough.
-    User { client: u32, user: u32 },
-    /// A request that was held back asks again whether it may be sent.
-    Launch(Handle),
-    /// A request reaches its service.
-    Reach(Handle),
-    /// A service has done its own work on a request.
-    Worked(Handle),
-    /// The answer reaches the caller.
-    Answer(Handle),
-    /// The caller of an attempt hears that it was turned away at the door.
-    TurnedAway {
-        call: Handle,
-        number: u8,
-        kind: FailureKind,
-    },
-    /// A request has run for as long as its instance may.
-    Kill(Handle),
-    /// A call's timer.
-    Timer(Handle),
-    /// A call that waited has been given a place.
-    Place(Handle),
-    /// The outbox of a service is looked into.
-    Relay(u32),
-    /// Calls that wait for room at a service look again.
-    Room(u32),
-    /// A fault begins or ends.
-    Fault(u32),
-    /// An autoscaler takes its reading.
-    Reading(u32),
-    /// A decided change of capacity takes effect.
-    Resize(u32),
-    /// The time lines get their next step.
-    #[default]
-    Step,
-}
 
 /// A call under way.
 #[derive(Debug)]
@@ -200,10 +158,12 @@ struct Engine<'a> {
     world: &'a World,
     seed: Seed,
     now: Instant,
-    queue: Queue<Event>,
+    queue: Queue<Packed>,
     /// An attempt that is turned away at this very moment, before anything else that happens: stands for an
     /// [`Event::TurnedAway`] at the head of the queue.
     refused: Option<(Handle, u8, FailureKind)>,
+    /// Those that hear of it later.
+    turned_away: Slab<(Handle, u8, FailureKind)>,
     flights: Slab<Flight>,
     jobs: Slab<Job>,
     /// Deliveries out of an outbox that are under way, and how many wait or are.
@@ -264,6 +224,7 @@ impl<'a> Engine<'a> {
             now: Instant::ZERO,
             queue: Queue::new(),
             refused: None,
+            turned_away: Slab::default(),
             flights: Slab::default(),
             jobs: Slab::default(),
             letters: Slab::default(),
@@ -293,7 +254,7 @@ impl<'a> Engine<'a> {
             }
             self.now = at;
             self.record.events += 1;
-            self.handle(event);
+            self.handle(event.unpacked());
             while let Some((call, number, kind)) = self.refused.take() {
                 self.record.events += 1;
                 self.answered(call, number, door::turned_away(kind));
@@ -319,8 +280,10 @@ impl<'a> Engine<'a> {
             Event::Reach(job) => self.reach(job),
             Event::Worked(job) => self.worked(job),
             Event::Answer(job) => self.answer(job),
-            Event::TurnedAway { call, number, kind } => {
-                self.answered(call, number, door::turned_away(kind));
+            Event::TurnedAway(attempt) => {
+                if let Some((call, number, kind)) = self.turned_away.remove(attempt) {
+                    self.answered(call, number, door::turned_away(kind));
+                }
             }
             Event::Kill(job) => self.kill(job),
             Event::Timer(call) => self.timer(call),

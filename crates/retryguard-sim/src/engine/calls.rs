@@ -10,7 +10,9 @@ use retryguard_core::{
     target::AttemptKind,
 };
 
-use super::{Engine, Event, Flight, Job, Line, Parent, Peer, descend, door::note_refused, record::Recorder};
+use super::{
+    Engine, Event, Flight, Job, Line, Packed, Parent, Peer, descend, door::note_refused, record::Recorder,
+};
 use crate::{
     conduct::extra::Part,
     kernel::{Handle, Queue, Slab},
@@ -163,11 +165,8 @@ impl Engine<'_> {
                         self.refused = Some((handle, attempt.number, kind));
                     } else {
                         let takes = self.world.services[line.to as usize].rejection_time;
-                        let event = Event::TurnedAway {
-                            call: handle,
-                            number: attempt.number,
-                            kind,
-                        };
+                        let turned_away = self.turned_away.insert((handle, attempt.number, kind));
+                        let event = Event::TurnedAway(turned_away);
                         self.queue.push(self.now.after(takes), event);
                     }
                 }
@@ -386,7 +385,7 @@ pub(super) fn hear(
     target: &mut Target,
     edge: usize,
     now: Instant,
-    queue: &mut Queue<Event>,
+    queue: &mut Queue<Packed>,
     record: &mut Recorder,
 ) {
     while let Some(ticket) = target.next_granted() {
@@ -401,7 +400,7 @@ pub(super) fn hear(
 
 /// Sets the call's timer, unless one that is early enough is set already: one that comes too early looks again.
 #[inline(always)]
-pub(super) fn arm(flight: &mut Flight, handle: Handle, queue: &mut Queue<Event>) {
+pub(super) fn arm(flight: &mut Flight, handle: Handle, queue: &mut Queue<Packed>) {
     if let Some(at) = flight.call.next_timer()
         && at < flight.timer
     {

@@ -7,7 +7,7 @@ use retryguard_core::{
 };
 
 use super::{
-    Engine, Event, Flight,
+    Engine, Flight, Packed,
     calls::{arm, hear},
     floor::Floor,
     record::{Recorder, Tally},
@@ -63,7 +63,7 @@ struct Door<'a> {
     direct: bool,
     service: usize,
     floor: &'a mut Floor,
-    queue: &'a mut Queue<Event>,
+    queue: &'a mut Queue<Packed>,
     record: &'a mut Recorder,
     now: Instant,
 }

@@ -82,7 +82,8 @@ impl<E: Copy + Default> Queue<E> {
 
     /// Schedules an event. One that lies in the past happens now, after everything that is already due.
     #[inline]
-    pub fn push(&mut self, at: Instant, event: E) {
+    pub fn push(&mut self, at: Instant, event: impl Into<E>) {
+        let event = event.into();
         let at = at.as_nanos().max(self.now);
         if at >= self.bound || self.count >= NEAR {
             return self.push_far(at, event);

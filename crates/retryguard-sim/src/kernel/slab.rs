@@ -9,6 +9,9 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// The bits that a handle takes as a number.
+    pub const BITS: u32 = 32 + INDEX_BITS;
+
     /// The handle as one number.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
@@ -25,6 +28,9 @@ impl Handle {
         }
     }
 }
+
+/// The bits of the number of a place.
+const INDEX_BITS: u32 = 27;
 
 /// Things under way, each in a place that is used again when it is gone.
 #[derive(Debug)]
@@ -73,9 +79,13 @@ impl<T> Slab<T> {
     #[cold]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "memory ends before four billion places"
+        reason = "the number of a place has fewer bits"
     )]
     fn grow(&mut self) -> u32 {
+        assert!(
+            self.places.len() < 1 << INDEX_BITS,
+            "more than 134 million calls are under way at once: simulate fewer clients, or carry them as cohorts"
+        );
         self.places.push(Place { turn: 0, thing: None });
         (self.places.len() - 1) as u32
     }

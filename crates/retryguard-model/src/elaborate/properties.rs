@@ -115,18 +115,19 @@ impl Resolver<'_, '_> {
             ExprKind::Query(query) => Formula::Query(Box::new(self.query(query)?)),
             ExprKind::Not(a) if has_question(a) => Formula::Not(Box::new(self.inner(a)?)),
             ExprKind::Binary(operator, a, b) if has_question(expr) => {
+                if !matches!(operator, Binary::And | Binary::Or | Binary::Implies | Binary::Iff) {
+                    return Err(Error::with_help(
+                        expr.span,
+                        "arithmetic with the answers of questions is not supported",
+                        "ask each question as a property of its own, and compute with their values",
+                    ));
+                }
                 let (a, b) = pair(a, b)?;
                 match operator {
                     Binary::And => Formula::And(a, b),
                     Binary::Or => Formula::Or(a, b),
                     Binary::Implies => Formula::Or(Box::new(Formula::Not(a)), b),
-                    Binary::Iff => Formula::Iff(a, b),
-                    _ => {
-                        return Err(Error::at(
-                            expr.span,
-                            "arithmetic with the answers of questions is not supported",
-                        ));
-                    }
+                    _ => Formula::Iff(a, b),
                 }
             }
             _ => Formula::Plain(self.scope.condition(expr, &NO_RENAMES)?),

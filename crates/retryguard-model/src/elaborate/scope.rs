@@ -150,9 +150,10 @@ impl<'a> Scope<'a> {
                 }
                 call(*function, resolved, expr.span)
             }
-            ExprKind::Label(_) | ExprKind::Query(_) => Err(Error::at(
+            ExprKind::Label(_) | ExprKind::Query(_) => Err(Error::with_help(
                 expr.span,
-                "labels and questions can be joined by !, &, |, =>, <=> only",
+                "labels and questions can be joined by !, &, |, =>, <=> only, and not make other labels",
+                "write the condition of the label itself, or give it a name with `formula` in the model",
             )),
         }
     }

@@ -134,10 +134,14 @@ pub(super) fn solve_once(chain: &Chain, inside: &[bool], x: &mut [f64]) -> Resul
             Part::Single(first, 1.0 / chain.exit_rate(first as usize)).solve(chain, x, &mut scratch)?;
             continue;
         }
-        if component.len() >= LARGE && settle(chain, component, &mut local, x) {
+        let mut spare = Memory::spare(chain.memory);
+        let transitions = component.iter().map(|s| chain.row(*s as usize).count()).sum();
+        if component.len() >= LARGE
+            && Shares::bytes(component.len(), transitions) <= spare
+            && settle(chain, component, &mut local, x)
+        {
             continue;
         }
-        let mut spare = Memory::spare(chain.memory);
         part(chain, component, &mut local, &|_| 0.0, &mut spare)?.solve(chain, x, &mut scratch)?;
     }
     Ok(())

@@ -26,6 +26,11 @@ pub(super) struct Shares {
 }
 
 impl Shares {
+    /// Bytes that so many states and transitions take while they are settled: the entries, and the vectors of the proof.
+    pub(super) fn bytes(states: usize, transitions: usize) -> u64 {
+        (states as u64) * (8 * 9) + (transitions as u64) * 12
+    }
+
     /// P row by row; each row is sorted here.
     pub(super) fn new<'r>(rows: impl Iterator<Item = &'r mut Vec<(u32, f64)>>) -> Shares {
         let mut made = Shares {

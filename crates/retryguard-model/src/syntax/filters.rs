@@ -36,9 +36,10 @@ impl Tokens<'_> {
         };
         let end = self.expect_sign(")", "to close the filter")?;
         let ExprKind::Query(query) = &mut inner.kind else {
-            return Err(Error::at(
+            return Err(Error::with_help(
                 inner.span,
                 "a filter needs a question P, R or S of its own",
+                "for a condition on the states, as in `a => P>=0.9 [ … ]`, write filter(forall, P>=0.9 [ … ], a)",
             ));
         };
         if query.filter.is_some() {

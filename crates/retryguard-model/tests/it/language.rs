@@ -439,6 +439,14 @@ fn errors_in_properties_are_placed_in_the_property() {
             "2 states are the filter's, and it asks for one",
         ),
         ("P=? [ F P=? [ X x=1 ] ]", "needs a bound"),
+        (
+            "P=? [ F x=1 ] / P=? [ X x=1 ]",
+            "property:1:1: arithmetic with the answers of questions is not supported",
+        ),
+        (
+            "filter(forall, x=0 => P>0.5 [ F x=1 ])",
+            "write filter(forall, P>=0.9 [ … ], a)",
+        ),
         ("P=? [ F<=-1 x=1 ]", "expected a time"),
         (
             "/* all */ P=? [ F x=1 ]",

@@ -48,7 +48,7 @@ enum Command {
         /// Only instances with this in the path of the model and its constants: "dynamic", "MAX_TO=10,AV=0.5".
         #[arg(long, default_value = "")]
         only: String,
-        /// Storm also solves the chain that the reductions leave of the model as written.
+        /// Storm solves the chain that the reductions leave of the model as written, rather than a text that it can build.
         #[arg(long)]
         chains: bool,
     },

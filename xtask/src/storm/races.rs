@@ -213,3 +213,35 @@ pub(super) const UNSEEN: &[Race] = &[
         ],
     ),
 ];
+
+/// The same once more: written after the solver was changed for what the first of them had shown.
+pub(super) const UNSEEN_AGAIN: &[Race] = &[
+    Race::plain(
+        "File server",
+        "models/unseen/fileserver.prism",
+        "clients=14",
+        &[
+            "P=? [ log<8 U \"slow\" ]",
+            "P=? [ log<8 U<=20 \"slow\" ]",
+            "R{\"waiting\"}=? [ F \"slow\" ]",
+            "R{\"answers\"}=? [ C<=20 ]",
+            "R{\"waiting\"}=? [ I=20 ]",
+            "R{\"waiting\"}=? [ S ]",
+            "S=? [ mode>0 ]",
+        ],
+    ),
+    Race::plain(
+        "Gene",
+        "models/unseen/gene.prism",
+        "most=35",
+        &[
+            "P=? [ on U p>=10 ]",
+            "P=? [ on U<=10 p>=10 ]",
+            "R{\"proteins\"}=? [ F pairs>=12 ]",
+            "R{\"proteins\"}=? [ C<=10 ]",
+            "R{\"proteins\"}=? [ I=10 ]",
+            "R{\"proteins\"}=? [ S ]",
+            "S=? [ !on ]",
+        ],
+    ),
+];

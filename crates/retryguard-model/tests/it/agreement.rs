@@ -462,6 +462,32 @@ const PLAIN: &[(&str, &str, i64, &[&str])] = &[
             "S=? [ h<3 ]",
         ],
     ),
+    (
+        "../unseen/fileserver",
+        "clients",
+        4,
+        &[
+            "P=? [ log<8 U queue>=4 ]",
+            "P=? [ log<8 U<=3 queue>=4 ]",
+            "R{\"waiting\"}=? [ F queue>=4 ]",
+            "R{\"answers\"}=? [ C<=3 ]",
+            "R{\"waiting\"}=? [ S ]",
+            "S=? [ mode>0 ]",
+        ],
+    ),
+    (
+        "../unseen/gene",
+        "most",
+        6,
+        &[
+            "P=? [ on U p>=4 ]",
+            "P=? [ on U<=3 p>=4 ]",
+            "R{\"proteins\"}=? [ F pairs>=2 ]",
+            "R{\"proteins\"}=? [ C<=3 ]",
+            "R{\"proteins\"}=? [ S ]",
+            "S=? [ !on ]",
+        ],
+    ),
 ];
 
 #[test]

@@ -57,7 +57,7 @@ def load(job):
 
 
 def answer(job):
-    if "limit" in job:
+    if job.get("limit"):
         resource.setrlimit(resource.RLIMIT_CPU, (job["limit"], job["limit"] + 10))
     start = time.process_time()
     model, properties = load(job)

@@ -40,8 +40,8 @@ const AVAILABILITIES: &[f64] = &[0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 /// The largest relative difference that counts as agreement.
 const TOLERANCE: f64 = 1e-6;
 
-/// Seconds of processor time after which Storm is asked for a chain at its default precision of 1e-6: with proven bounds at 1e-9 the
-/// largest of them take more than six minutes.
+/// Seconds of processor time after which Storm is asked for a chain at its default precision of 1e-6: with proven bounds at 1e-9 some
+/// of the largest take more than five minutes.
 const LIMIT: u32 = 180;
 
 /// Compares every instance of the suite at full size, or those whose model and constants have `only` in them. With `chains` Storm

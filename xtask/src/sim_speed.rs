@@ -29,7 +29,7 @@ const ROUNDS: u32 = 48;
 /// SimPy takes ten times as long and has room to spare: it runs in every sixth round.
 const SIMPY_EVERY: u32 = 6;
 
-/// Clients that wait at the same time, each with a state of its own; and how much slower the slowest may be.
+/// Clients that wait at the same time; and how much slower the slowest may be.
 const CLIENTS: [&str; 4] = ["1000", "10000", "100000", "1000000"];
 const SPREAD: f64 = 2.0;
 
@@ -223,8 +223,9 @@ stands beside it. The ratio is our speed over theirs.
 ";
 
 const CLIENTS_HEAD: &str = "
-The same queue, called by so many clients with a state of their own, all of whom wait at the same time: the best of twelve runs, and the
-memory that a client takes (that of the whole world, divided by the clients).
+The same queue, called by so many clients who think and wait each by themselves, all at the same time: the best of twelve runs, and
+the memory that a client takes (that of the whole world, divided by the clients). The policy keeps nothing from one call to the next, so
+that all of them share one target; where it does, each client has a target of its own, of about two and a half kilobytes.
 
 | clients | events a second | slower than the first | bytes a client |
 | --- | --- | --- | --- |

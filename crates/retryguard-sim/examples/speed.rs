@@ -48,7 +48,7 @@ fn open_world(events: f64) -> String {
     )
 }
 
-/// As many clients as wanted, each with a state of its own, who together call as often.
+/// As many clients as wanted, who together call as often.
 fn closed_world(clients: u32, events: f64) -> String {
     let think = f64::from(clients) / 1.5;
     let seconds = events / 1.5 / 3.4;

@@ -85,15 +85,14 @@ fn the_whole_matrix_at_a_small_time_scale() {
         }
     }
 
-    // The page is made of its numbers alone: made again, it is the same.
-    fs::remove_file(folder.path().join("README.md")).expect("a file");
-    let output = lab(&["report", &out]);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert_eq!(read(folder.path(), "README.md"), report);
+    // The page is made of its numbers alone: made again, it is the same, and so is what the simulator says when asked again.
+    for asked in [&["report", &out][..], &["report", &out, "--predict"]] {
+        fs::remove_file(folder.path().join("README.md")).expect("a file");
+        let output = lab(asked);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(read(folder.path(), "README.md"), report);
+    }
     let wrong = lab(&["report", &out, "--sweep", &format!("{out}/runs.csv")]);
     let said = String::from_utf8_lossy(&wrong.stderr);
     assert_eq!(wrong.status.code(), Some(2), "{said}");

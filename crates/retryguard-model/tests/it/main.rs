@@ -5,5 +5,7 @@ mod agreement;
 mod jobs;
 mod language;
 mod limits;
+mod plain;
 mod reductions;
+mod refusals;
 mod robust;

@@ -1,0 +1,183 @@
+//! Agreement with Storm on the models of the benchmark, at a size that fits a test.
+
+use retryguard_model::{Constants, Outcome, Value};
+use serde_json::json;
+
+use crate::agreement::{agree, folder, one_by_one};
+use crate::jobs;
+
+/// The models of the benchmark in which nothing can be reduced: a size that fits a test, and questions of every kind. They are meshes
+/// large enough that no state is cheap to take out.
+const PLAIN: &[(&str, &str, i64, &[&str])] = &[
+    (
+        "tandem-queue",
+        "c",
+        12,
+        &[
+            "P=? [ sm<9 U sc=c ]",
+            "R{\"customers\"}=? [ F sc=c ]",
+            "R{\"customers\"}=? [ S ]",
+        ],
+    ),
+    (
+        "three-queues",
+        "c",
+        9,
+        &[
+            "P=? [ x<5 U z=7 ]",
+            "P=? [ x<5 U<=4 z=7 ]",
+            "R{\"customers\"}=? [ F z=7 ]",
+            "R{\"customers\"}=? [ C<=3 ]",
+            "R{\"customers\"}=? [ S ]",
+            "S=? [ z>5 ]",
+        ],
+    ),
+    (
+        "polling",
+        "c",
+        3,
+        &[
+            "P=? [ n2<2 U n1=3 ]",
+            "R{\"waiting\"}=? [ F n1=3 ]",
+            "R{\"waiting\"}=? [ S ]",
+            "S=? [ n1>1 ]",
+        ],
+    ),
+    (
+        "breakdowns",
+        "K",
+        7,
+        &[
+            "P=? [ up1>0 U n2=7 ]",
+            "R{\"waiting\"}=? [ F up1=0 ]",
+            "R{\"served\"}=? [ C<=5 ]",
+            "R{\"served\"}=? [ S ]",
+            "S=? [ n1>4 ]",
+        ],
+    ),
+    (
+        "tools",
+        "shape",
+        5,
+        &[
+            "P=? [ p4<2 U p1=1 & p2=1 & p3>1 ]",
+            "R{\"waiting\"}=? [ F p1=1 & p2=1 & p3=1 & p4=1 ]",
+            "R{\"waiting\"}=? [ S ]",
+            "S=? [ free=0 ]",
+        ],
+    ),
+    (
+        "epidemic",
+        "N",
+        20,
+        &[
+            "P=? [ F i>=10 ]",
+            "P=? [ s>10 U<=2 i>=7 ]",
+            "R{\"ill\"}=? [ F i=0 ]",
+            "S=? [ s>10 ]",
+        ],
+    ),
+    (
+        "../unseen/cluster",
+        "N",
+        3,
+        &[
+            "P=? [ r>1 U l<1 ]",
+            "P=? [ F<=10 !\"minimum\" ]",
+            "R{\"repairs\"}=? [ F !\"minimum\" ]",
+            "R{\"repairs\"}=? [ C<=10 ]",
+            "R{\"working\"}=? [ S ]",
+            "S=? [ \"premium\" ]",
+        ],
+    ),
+    (
+        "../unseen/kanban",
+        "cards",
+        2,
+        &[
+            "P=? [ b2<1 U \"blocked\" ]",
+            "P=? [ b2<1 U<=5 \"blocked\" ]",
+            "R{\"parts\"}=? [ F \"blocked\" ]",
+            "R{\"out\"}=? [ C<=5 ]",
+            "R{\"out\"}=? [ S ]",
+            "S=? [ d1>1 ]",
+        ],
+    ),
+    (
+        "../unseen/predators",
+        "most",
+        8,
+        &[
+            "P=? [ g>2 U \"foxless\" ]",
+            "P=? [ g>2 U<=2 \"foxless\" ]",
+            "R{\"hunted\"}=? [ F \"foxless\" ]",
+            "R{\"hunted\"}=? [ C<=2 ]",
+            "R{\"animals\"}=? [ S ]",
+            "S=? [ h<3 ]",
+        ],
+    ),
+    (
+        "../unseen/fileserver",
+        "clients",
+        4,
+        &[
+            "P=? [ log<8 U queue>=4 ]",
+            "P=? [ log<8 U<=3 queue>=4 ]",
+            "R{\"waiting\"}=? [ F queue>=4 ]",
+            "R{\"answers\"}=? [ C<=3 ]",
+            "R{\"waiting\"}=? [ S ]",
+            "S=? [ mode>0 ]",
+        ],
+    ),
+    (
+        "../unseen/gene",
+        "most",
+        6,
+        &[
+            "P=? [ on U p>=4 ]",
+            "P=? [ on U<=3 p>=4 ]",
+            "R{\"proteins\"}=? [ F pairs>=2 ]",
+            "R{\"proteins\"}=? [ C<=3 ]",
+            "R{\"proteins\"}=? [ S ]",
+            "S=? [ !on ]",
+        ],
+    ),
+];
+
+#[test]
+fn plain_models_agree_with_storm() {
+    let read = |name: &str| {
+        let path = folder("../../models/plain").join(format!("{name}.prism"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        (path, text)
+    };
+    let found: Vec<Vec<Outcome>> = PLAIN
+        .iter()
+        .map(|(name, constant, value, properties)| {
+            let properties: Vec<String> = properties.iter().map(ToString::to_string).collect();
+            let constants = Constants::from([((*constant).to_owned(), Value::Int(*value))]);
+            one_by_one(&read(name).1, &properties, &constants, true)
+        })
+        .collect();
+    let Some(python) = jobs::python() else {
+        return;
+    };
+    let asked: Vec<_> = PLAIN
+        .iter()
+        .map(|(name, constant, value, properties)| {
+            json!({"model": read(name).0, "constants": format!("{constant}={value}"), "properties": properties})
+        })
+        .collect();
+    for (((name, _, _, properties), ours), answer) in PLAIN.iter().zip(found).zip(jobs::ask(&python, &asked))
+    {
+        let theirs = answer["values"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{name}: {answer}"));
+        for ((property, theirs), ours) in properties.iter().zip(theirs).zip(&ours) {
+            assert!(
+                agree(theirs, ours),
+                "{name}: {property}: Storm {theirs}, we {ours:?}"
+            );
+        }
+    }
+}

@@ -44,12 +44,29 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "retryguard-examples",
         &["retryguard", "retryguard-core", "retryguard-policy"],
     ),
+    ("retryguard-evidence", EVIDENCE),
     ("retryguard-parts", &[]),
     ("xtask", &[]),
 ];
 
+/// The ring around the product.
+const EVIDENCE_CRATES: &[&str] = &["retryguard-bench", "retryguard-evidence"];
+
+/// What proves the product may use all of it; nothing may use what proves it.
+const EVIDENCE: &[&str] = &[
+    "retryguard",
+    "retryguard-controller",
+    "retryguard-core",
+    "retryguard-lab",
+    "retryguard-model",
+    "retryguard-policy",
+    "retryguard-sim",
+    "retryguard-store",
+    "xtask",
+];
+
 /// Reads `cargo metadata` and fails on a forbidden edge, an unknown crate, or a core with a dependency.
-pub(crate) fn check() -> anyhow::Result<()> {
+pub fn check() -> anyhow::Result<()> {
     let output = Command::new("cargo")
         .args(["metadata", "--format-version=1", "--no-deps"])
         .output()
@@ -82,11 +99,15 @@ fn violations(metadata: &Value) -> Vec<String> {
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let to = dependency["name"].as_str().unwrap_or_default();
+            if EVIDENCE_CRATES.contains(&to) && !EVIDENCE_CRATES.contains(&name) {
+                found.push(format!("{name} must not depend on {to}, not even in its tests"));
+                continue;
+            }
             // Tests may look at more than the product: only what ships is layered.
             if dependency["kind"].as_str() == Some("dev") {
                 continue;
             }
-            let ours = to == "retryguard" || to.starts_with("retryguard-");
+            let ours = to == "retryguard" || to == "xtask" || to.starts_with("retryguard-");
             if ours && !allowed.contains(&to) {
                 found.push(format!("{name} must not depend on {to}"));
             }
@@ -135,6 +156,15 @@ mod tests {
             violations(&package("retryguard-model", &[("retryguard-sim", None)])).len(),
             1
         );
+    }
+
+    #[test]
+    fn the_product_never_uses_the_evidence() {
+        for kind in [None, Some("dev")] {
+            let found = violations(&package("retryguard-cli", &[("retryguard-evidence", kind)]));
+            assert_eq!(found.len(), 1, "{kind:?}");
+        }
+        assert!(violations(&package("retryguard-evidence", &[("retryguard-sim", None)])).is_empty());
     }
 
     #[test]

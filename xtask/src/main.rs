@@ -1,17 +1,14 @@
-//! The workshop's own commands: `cargo xtask test` runs every check, `cargo xtask layers` the layering
+//! The repository's own commands: `cargo xtask test` runs every check, `cargo xtask layers` the layering
 //! check alone.
 
-mod bench;
-mod experiment_envoy;
-mod layers;
-mod parts;
-mod shell;
-mod sim_speed;
-mod store_speed;
-mod storm;
-mod tidy;
+use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
+use xtask::{
+    layers,
+    parts::{self, storm},
+    shell, tidy,
+};
 
 /// Tests, checks and generated files of RetryGuard.
 #[derive(Parser)]
@@ -34,32 +31,13 @@ enum Command {
     Layers,
     /// Fails on left-overs in the source tree.
     Tidy,
-    /// The model checker against Storm, on the same files: writes docs/model-checker-speed.md, fails below the ratios wanted.
-    BenchModel {
-        /// Also runs Storm on the static breaker: a quarter of an hour, 17 GB.
-        #[arg(long)]
-        all: bool,
-        /// Only models with this in their title, and no page is written.
-        #[arg(long, default_value = "")]
-        only: String,
+    /// Runs one piece of evidence and writes its page; `cargo xtask evidence --help` lists them.
+    #[command(disable_help_flag = true)]
+    Evidence {
+        /// What to run, with its options.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
-    /// The model checker against Storm on every instance of the suite that Storm builds at full size: prints the largest difference.
-    AgreeModel {
-        /// Only instances with this in the path of the model and its constants: "dynamic", "MAX_TO=10,AV=0.5".
-        #[arg(long, default_value = "")]
-        only: String,
-        /// Storm solves the chain that the reductions leave of the model as written, rather than a text that it can build.
-        #[arg(long)]
-        chains: bool,
-    },
-    /// The simulator beside SimPy, nexosim and a bare loop on the same queue: writes docs/simulator-speed.md, fails below the ratios wanted.
-    BenchSim,
-    /// What the store costs beside handlers without it, on real servers; writes docs/store-benchmarks.md.
-    BenchStore,
-    /// Runs the library beside its peers and writes docs/benchmarks.md.
-    Bench,
-    /// A storm on a real Envoy, with and without the controller: writes docs/envoy-experiment.
-    ExperimentEnvoy,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -68,13 +46,23 @@ fn main() -> anyhow::Result<()> {
         Command::Parts { one } => parts::print(one),
         Command::Layers => layers::check(),
         Command::Tidy => tidy::check(),
-        Command::BenchModel { all, only } => storm::race(all, &only),
-        Command::AgreeModel { only, chains } => storm::agree(&only, chains),
-        Command::BenchSim => sim_speed::race(),
-        Command::BenchStore => store_speed::write(),
-        Command::Bench => bench::write(),
-        Command::ExperimentEnvoy => experiment_envoy::write(),
+        Command::Evidence { arguments } => evidence(&arguments),
     }
+}
+
+/// The programs of the evidence are a crate of their own, so that this one stays quick to build.
+fn evidence(arguments: &[OsString]) -> anyhow::Result<()> {
+    let status = std::process::Command::new("cargo")
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package=retryguard-evidence",
+            "--",
+        ])
+        .args(arguments)
+        .status()?;
+    std::process::exit(status.code().unwrap_or(1));
 }
 
 fn test() -> anyhow::Result<()> {
@@ -129,7 +117,7 @@ fn test() -> anyhow::Result<()> {
         &variables,
     )?;
     if std::env::var_os("CI").is_some() {
-        bench::install_valgrind()?;
+        parts::valgrind()?;
     }
     // By itself and optimised, so that what is counted is the product: the tests of the others would switch
     // on features of tokio that make its clock slower.
@@ -170,15 +158,8 @@ mod tests {
     /// Every `cargo xtask …` that a page names is a command.
     #[test]
     fn what_pages_say_of_this_command_holds() {
-        let output = std::process::Command::new("git")
-            .args(["ls-files", "--full-name", ":/*.md"])
-            .output()
-            .expect("git");
-        let list = String::from_utf8_lossy(&output.stdout).into_owned();
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut found = 0;
-        for path in list.lines() {
-            let text = std::fs::read_to_string(root.join(path)).unwrap_or_default();
+        for (path, text) in xtask::pages::all().expect("the pages can be read") {
             for rest in text.split("cargo xtask ").skip(1) {
                 let word = |letter: &char| letter.is_ascii_lowercase() || *letter == '-';
                 let name: String = rest.chars().take_while(word).collect();

@@ -1,18 +1,19 @@
 //! Running the programs that a step consists of.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, bail};
 
 /// Runs one program with its output shown, and fails with what to do when it fails.
-pub(crate) fn step(title: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+pub fn step(title: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     step_with(title, program, arguments, &[])
 }
 
 /// As [`step`], with variables of the environment set.
-pub(crate) fn step_with(
+pub fn step_with(
     title: &str,
     program: &str,
     arguments: &[&str],
@@ -23,7 +24,7 @@ pub(crate) fn step_with(
 
 /// As [`step`], for what is installed on the way: what the program says is talk, and must not be taken for the answer of
 /// a command whose output goes into a file.
-pub(crate) fn install(title: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+pub fn install(title: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     run(title, program, arguments, &[], Stdio::from(std::io::stderr()))
 }
 
@@ -50,8 +51,14 @@ fn run(
     Ok(())
 }
 
+/// The folder that cargo builds into, in which installed parts are kept as well.
+#[must_use]
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
+}
+
 /// Installs Debian packages unless `probe` already runs well.
-pub(crate) fn debian(probe: &[&str], packages: &[&str]) -> anyhow::Result<()> {
+pub fn debian(probe: &[&str], packages: &[&str]) -> anyhow::Result<()> {
     let [program, arguments @ ..] = probe else {
         return Ok(());
     };

@@ -13,7 +13,7 @@ const LEFT_OVERS: &[&str] = &[
 ];
 
 /// Fails when a tracked Rust file holds a left-over.
-pub(crate) fn check() -> anyhow::Result<()> {
+pub fn check() -> anyhow::Result<()> {
     let output = Command::new("git")
         .args(["ls-files", "*.rs"])
         .output()

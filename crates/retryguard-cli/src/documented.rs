@@ -138,7 +138,8 @@ struct Package {
 fn packages() -> BTreeMap<String, Package> {
     let crates = fs::read_dir(root().join("crates")).expect("the crates");
     let mut folders: Vec<PathBuf> = crates.map(|entry| entry.expect("an entry").path()).collect();
-    folders.extend(["bench", "examples", "parts", "xtask"].map(|name| root().join(name)));
+    folders
+        .extend(["evidence", "evidence/bench", "examples", "parts", "xtask"].map(|name| root().join(name)));
     let read = |folder: PathBuf| {
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
         let name = manifest

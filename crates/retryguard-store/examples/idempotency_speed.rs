@@ -1,5 +1,5 @@
 //! What the idempotency layer costs per request, on each backend, beside the same handler without it: over
-//! loopback HTTP, all in one run, by turns. Prints `group name requests microseconds`: `cargo xtask bench-store`
+//! loopback HTTP, all in one run, by turns. Prints `group name requests microseconds`: `cargo xtask evidence store-speed`
 //! makes the table.
 
 use std::{path::Path, sync::Arc, time::Duration};

@@ -1,5 +1,5 @@
 //! What the outbox costs beside a loop written by hand, on one PostgreSQL server, all in one run, by turns. Prints
-//! `group`, `name` and microseconds an event: `cargo xtask bench-store` makes the table.
+//! `group`, `name` and microseconds an event: `cargo xtask evidence store-speed` makes the table.
 
 use std::{
     sync::{

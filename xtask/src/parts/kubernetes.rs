@@ -17,13 +17,13 @@ use crate::shell;
 const VERSION: &str = "1.20.2";
 
 /// A build that may still be under way. One that is left alone goes on, and the next run waits for it.
-pub(crate) struct Building {
+pub(super) struct Building {
     folder: PathBuf,
     running: Option<(Child, Instant)>,
 }
 
 /// Installs what the build needs and starts it, unless it was done before.
-pub(crate) fn begin() -> anyhow::Result<Building> {
+pub(super) fn begin() -> anyhow::Result<Building> {
     shell::debian(
         &["sh", "-c", "etcd --version && openssl version && curl --version"],
         &["etcd-server", "openssl", "curl"],
@@ -51,7 +51,7 @@ pub(crate) fn begin() -> anyhow::Result<Building> {
 
 impl Building {
     /// Waits for the build. The answer is what tests need to find the server.
-    pub(crate) fn finish(self) -> anyhow::Result<(String, OsString)> {
+    pub(super) fn finish(self) -> anyhow::Result<(String, OsString)> {
         let binary = binary(&self.folder);
         if let Some((mut make, begun)) = self.running {
             eprintln!("== Kubernetes: waiting for the build");

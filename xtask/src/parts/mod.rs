@@ -9,6 +9,7 @@ mod envoy;
 mod kubernetes;
 mod prometheus;
 mod python;
+pub mod storm;
 
 use std::ffi::OsString;
 use std::thread::JoinHandle;
@@ -20,14 +21,14 @@ use crate::shell;
 type Variables = Vec<(String, OsString)>;
 
 /// What goes on beside the checks that come before the tests.
-pub(crate) struct Begun {
+pub struct Begun {
     kubernetes: kubernetes::Building,
     /// Downloads: a browser, what attacks the laboratory from outside, and Amazon's APIs.
     outside: JoinHandle<anyhow::Result<Variables>>,
 }
 
 /// Starts what takes minutes.
-pub(crate) fn begin() -> anyhow::Result<Begun> {
+pub fn begin() -> anyhow::Result<Begun> {
     Ok(Begun {
         // First: it installs packages before it returns, and two may not do so at once.
         kubernetes: kubernetes::begin()?,
@@ -42,13 +43,13 @@ pub(crate) fn begin() -> anyhow::Result<Begun> {
 
 /// One part, for whoever needs no other.
 #[derive(Clone, Copy, clap::ValueEnum)]
-pub(crate) enum One {
+pub enum One {
     /// The API server, etcd and what builds them.
     Kubernetes,
 }
 
 /// Installs what is missing, or what one part needs, and prints the environment, as a shell reads it.
-pub(crate) fn print(one: Option<One>) -> anyhow::Result<()> {
+pub fn print(one: Option<One>) -> anyhow::Result<()> {
     let variables = match one {
         None => install(begin()?)?,
         Some(One::Kubernetes) => vec![kubernetes::begin()?.finish()?],
@@ -60,7 +61,7 @@ pub(crate) fn print(one: Option<One>) -> anyhow::Result<()> {
 }
 
 /// Installs Redis and PostgreSQL where they are missing; both are found without being told where.
-pub(crate) fn databases() -> anyhow::Result<()> {
+pub fn databases() -> anyhow::Result<()> {
     shell::debian(&["redis-server", "--version"], &["redis-server"])?;
     shell::debian(
         &["sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres"],
@@ -69,7 +70,7 @@ pub(crate) fn databases() -> anyhow::Result<()> {
 }
 
 /// Installs what is missing. The answer is the environment in which the tests find it.
-pub(crate) fn install(begun: Begun) -> anyhow::Result<Variables> {
+pub fn install(begun: Begun) -> anyhow::Result<Variables> {
     let mut all = begun
         .outside
         .join()
@@ -80,8 +81,16 @@ pub(crate) fn install(begun: Begun) -> anyhow::Result<Variables> {
     Ok(all)
 }
 
+/// Installs valgrind, which counts instructions, where it is missing.
+///
+/// # Errors
+/// When the package cannot be installed.
+pub fn valgrind() -> anyhow::Result<()> {
+    shell::debian(&["valgrind", "--version"], &["valgrind"])
+}
+
 /// Envoy and Prometheus alone, for the experiment that needs no more.
-pub(crate) fn envoy() -> anyhow::Result<(String, OsString)> {
+pub fn envoy() -> anyhow::Result<(String, OsString)> {
     prometheus::install()?;
     envoy::install()
 }

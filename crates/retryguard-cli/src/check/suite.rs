@@ -102,14 +102,14 @@ fn sweep(patterns: &[Pattern], availabilities: &[f64]) -> anyhow::Result<Vec<Poi
 mod tests {
     use super::*;
 
-    const COMMITTED: &str = include_str!("../../../../docs/resiliency-patterns/table.csv");
+    const COMMITTED: &str = include_str!("../../../../docs/evidence/resiliency-patterns/table.csv");
 
     fn committed(name: &str) -> &'static str {
         match name {
-            "figure-9.svg" => include_str!("../../../../docs/resiliency-patterns/figure-9.svg"),
-            "figure-10.svg" => include_str!("../../../../docs/resiliency-patterns/figure-10.svg"),
-            "figure-11.svg" => include_str!("../../../../docs/resiliency-patterns/figure-11.svg"),
-            "README.md" => include_str!("../../../../docs/resiliency-patterns/README.md"),
+            "figure-9.svg" => include_str!("../../../../docs/evidence/resiliency-patterns/figure-9.svg"),
+            "figure-10.svg" => include_str!("../../../../docs/evidence/resiliency-patterns/figure-10.svg"),
+            "figure-11.svg" => include_str!("../../../../docs/evidence/resiliency-patterns/figure-11.svg"),
+            "README.md" => include_str!("../../../../docs/evidence/resiliency-patterns/README.md"),
             other => panic!("{other} is not committed"),
         }
     }
@@ -121,7 +121,7 @@ mod tests {
             assert_eq!(
                 text,
                 committed(&name),
-                "{name}: run `cargo run --release -- check --suite resiliency-patterns --out docs/resiliency-patterns`"
+                "{name}: run `cargo run --release -- check --suite resiliency-patterns --out docs/evidence/resiliency-patterns`"
             );
         }
     }

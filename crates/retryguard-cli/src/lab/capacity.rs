@@ -267,7 +267,7 @@ impl Sweep {
 mod tests {
     use super::*;
 
-    const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab/sweep/");
+    const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/lab-sweep/");
 
     fn committed(name: &str) -> String {
         std::fs::read_to_string(format!("{COMMITTED}{name}"))

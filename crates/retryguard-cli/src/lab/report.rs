@@ -245,7 +245,7 @@ mod tests {
     /// The page says what its numbers say, in the words of this program, and the simulator still predicts the same.
     #[test]
     fn the_committed_page_is_made_of_its_numbers() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab/matrix/");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/lab-matrix/");
         let committed = |name: &str| {
             std::fs::read_to_string(format!("{folder}{name}"))
                 .unwrap_or_else(|error| panic!("{name}: {error}"))

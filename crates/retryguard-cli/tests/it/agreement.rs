@@ -24,7 +24,7 @@ fn command(arguments: &[&str]) -> Value {
 
 /// The long-run reward of a chain, in units a second.
 fn solved(model: &str, reward: &str) -> f64 {
-    let model = format!("models/markov/{model}.prism");
+    let model = format!("evidence/models/markov/{model}.prism");
     let property = format!("R{{\"{reward}\"}}=? [ S ]");
     let json = command(&["check", &model, "--prop", &property]);
     json["results"][0]["value"].as_f64().expect("a number")

@@ -30,7 +30,7 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
 
 /// Runs the command as the page says that it was run, from the root of the repository.
 fn compare(world: &str, name: &str) {
-    let committed = root().join("docs").join(name);
+    let committed = root().join("docs/evidence").join(name);
     let anew = std::env::var_os("RETRYGUARD_REGENERATE").is_some();
     let folder = if anew {
         committed.clone()
@@ -54,11 +54,15 @@ fn compare(world: &str, name: &str) {
     );
     let (found, written) = (files(&folder), files(&committed));
     let names = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&found), names(&written), "docs/{name} holds other files");
+    assert_eq!(
+        names(&found),
+        names(&written),
+        "docs/evidence/{name} holds other files"
+    );
     for (file, text) in &found {
         assert!(
             *text == written[file],
-            "docs/{name}/{file} is old: run the tests of retryguard-cli once with RETRYGUARD_REGENERATE=1"
+            "docs/evidence/{name}/{file} is old: run the tests of retryguard-cli once with RETRYGUARD_REGENERATE=1"
         );
     }
 }

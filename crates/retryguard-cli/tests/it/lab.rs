@@ -21,7 +21,7 @@ fn read(folder: &Path, name: &str) -> String {
 }
 
 fn committed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/matrix")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence/lab-matrix")
 }
 
 fn first_line(text: &str) -> &str {

@@ -112,7 +112,7 @@ fn look(browser: &Chromium, scheme: &str, width: u32) {
 #[test]
 fn the_report_of_the_simulator_fits_a_phone_and_says_nothing() {
     let Some(browser) = Chromium::start() else { return };
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/table1-aws/index.html");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence/table1-aws/index.html");
     browser.device(390, 844, true);
     browser.color_scheme("dark");
     browser.open(&format!("file://{}", page.canonicalize().unwrap().display()));

@@ -210,7 +210,7 @@ fn simple_proxy_agrees_with_storm_at_full_size() {
     suite_agrees(str::to_owned, &["simple-proxy"], &[0.5, 1.0]);
 }
 
-/// Two corners of the sweep: Storm takes some ten seconds for each. `cargo xtask agree-model` asks for all of them.
+/// Two corners of the sweep: Storm takes some ten seconds for each. `cargo xtask evidence model-agreement` asks for all of them.
 #[test]
 fn retry_agrees_with_storm_at_full_size() {
     let corners = [("retry", "MAX_BO", 10, 0.5), ("retry", "MAX_BO", 40, 0.9)];

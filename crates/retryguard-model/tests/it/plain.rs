@@ -147,7 +147,7 @@ const PLAIN: &[(&str, &str, i64, &[&str])] = &[
 #[test]
 fn plain_models_agree_with_storm() {
     let read = |name: &str| {
-        let path = folder("../../models/plain").join(format!("{name}.prism"));
+        let path = folder("../../evidence/models/plain").join(format!("{name}.prism"));
         let text = std::fs::read_to_string(&path).unwrap();
         (path, text)
     };

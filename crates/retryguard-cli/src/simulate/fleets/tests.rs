@@ -35,12 +35,15 @@ fn compare(name: &str, folder: &str) {
 
 #[test]
 fn every_plot_of_the_slides() {
-    compare("safe-clients.yaml", "docs/safe-clients");
+    compare("safe-clients.yaml", "docs/evidence/safe-clients");
 }
 
 #[test]
 fn two_billion_devices_for_a_day() {
-    compare("safe-clients-two-billion.yaml", "docs/safe-clients/two-billion");
+    compare(
+        "safe-clients-two-billion.yaml",
+        "docs/evidence/safe-clients/two-billion",
+    );
 }
 
 fn small() -> Outcome {

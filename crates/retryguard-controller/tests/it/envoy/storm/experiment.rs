@@ -1,6 +1,6 @@
 //! The storm with the guard's defaults, every way there is to watch and to switch, written down as a page.
 //!
-//! `cargo xtask experiment-envoy` runs it; it is no test, and takes nine minutes.
+//! `cargo xtask evidence envoy` runs it; it is no test, and takes nine minutes.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ const AFTER: usize = 25;
 async fn write_the_experiment() {
     let Some(out) = std::env::var_os("RETRYGUARD_EXPERIMENT_OUT").map(PathBuf::from) else {
         eprintln!(
-            "no experiment: nine minutes of load; `cargo xtask experiment-envoy` runs it and writes the page"
+            "no experiment: nine minutes of load; `cargo xtask evidence envoy` runs it and writes the page"
         );
         return;
     };
@@ -79,7 +79,7 @@ fn page(lines: &[(Arm, Timeline)], bare: &[(Arm, Timeline)]) -> String {
     let digest = policy.digest();
     let mut text = format!(
         "# A storm on a real Envoy\n\n\
-         Written by `cargo xtask experiment-envoy`; do not edit. Seed {SEED}, {}, {}, policy digest {digest}.\n\n\
+         Written by `cargo xtask evidence envoy`; do not edit. Seed {SEED}, {}, {}, policy digest {digest}.\n\n\
          Clients call at {CALM} a second for {BEFORE} s, at {OVERLOAD} for {DURING} s and at {CALM} for {AFTER} s, \
          independent of each other (exponential gaps). Envoy's route has five retries on 5xx with Envoy's own \
          back-off. The service serves {CAPACITY} calls a second, eight at a time, with a queue of sixteen, and turns \
@@ -105,8 +105,8 @@ fn page(lines: &[(Arm, Timeline)], bare: &[(Arm, Timeline)]) -> String {
         "\n## What this cannot show\n\n\
          - Nothing here scales. \"Workers asked for\" is what an autoscaler that counts arriving requests would want, second \
          by second, for the attempts that were measured; with more workers fewer attempts would fail, so a service that \
-         gets them needs fewer. Replicas and DynamoDB capacity with that feedback are in docs/table1-istio and \
-         docs/table1-aws, simulated. \"Billing\" is what a function that waits for its call would pay, as in the \
+         gets them needs fewer. Replicas and DynamoDB capacity with that feedback are in docs/evidence/table1-istio and \
+         docs/evidence/table1-aws, simulated. \"Billing\" is what a function that waits for its call would pay, as in the \
          paper's Lambda: the time of all calls.\n\
          - The service turns away at once. One that answers slowly instead shows its overload through Envoy's \
          per-try timeout only.\n\

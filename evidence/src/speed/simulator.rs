@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::shell;
+use xtask::shell;
 
 /// The version of SimPy; the cached environment is keyed by it.
 const SIMPY: &str = "4.1.1";
@@ -33,7 +33,7 @@ const SIMPY_EVERY: u32 = 6;
 const CLIENTS: [&str; 4] = ["1000", "10000", "100000", "1000000"];
 const SPREAD: f64 = 2.0;
 
-const PAGE: &str = "docs/simulator-speed.md";
+const PAGE: &str = "docs/evidence/simulator-speed.md";
 
 /// Runs everybody in turn and writes the page.
 pub(crate) fn race() -> anyhow::Result<()> {
@@ -61,7 +61,7 @@ pub(crate) fn race() -> anyhow::Result<()> {
     for round in 1..=ROUNDS {
         eprintln!("round {round} of {ROUNDS}");
         if round % SIMPY_EVERY == 0 {
-            speeds.note(&run(&python, &["xtask/bench-sim/queue_simpy.py"])?, "");
+            speeds.note(&run(&python, &["evidence/simulators/queue_simpy.py"])?, "");
         }
         speeds.note(&run(&nexosim, &[])?, "");
         speeds.note(&run(&whole, &[])?, "-lto");
@@ -156,7 +156,7 @@ impl Speeds {
 
 fn build_nexosim(folder: &Path, profile: &[(&str, &OsStr)]) -> anyhow::Result<PathBuf> {
     let text = folder.to_string_lossy().into_owned();
-    let manifest = "xtask/bench-sim/nexosim/Cargo.toml";
+    let manifest = "evidence/simulators/nexosim/Cargo.toml";
     let arguments = [
         "build",
         "--release",
@@ -208,7 +208,7 @@ fn run(program: &Path, arguments: &[&str]) -> anyhow::Result<String> {
 const HEAD: &str = "\
 # The simulator beside others
 
-Written by `cargo xtask bench-sim`; not compared by a test, because speed differs between machines.
+Written by `cargo xtask evidence simulator-speed`; not compared by a test, because speed differs between machines.
 
 One queue with retries: \u{3bb} = 1.5, \u{3bc} = 1, at most 50 inside, 4 attempts, exponential backoff under full jitter. Logical
 events (arrivals, retries, departures) a second of processor time, on one thread. Ours runs the very machines that the library runs,

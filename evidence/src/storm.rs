@@ -1,5 +1,4 @@
-//! Storm, the foreign opinion on the model checker: installed from PyPI into a cached environment, asked by tests and by the
-//! benchmark.
+//! Storm, the independent model checker that ours is compared with.
 
 mod agree;
 mod race;
@@ -16,37 +15,10 @@ use std::process::{Command, Stdio};
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use crate::shell;
-
-/// The version that the tests were written against; the cache is keyed by it.
-const VERSION: &str = "2.0.0";
-
-/// The variable that enables the tests which ask Storm.
-pub(crate) const VARIABLE: &str = "RETRYGUARD_STORM_PYTHON";
-
-/// A Python that has stormpy, installed on first use.
-pub(crate) fn python() -> anyhow::Result<PathBuf> {
-    let folder = std::path::absolute(target().join(format!("storm-{VERSION}")))?;
-    let python = folder.join("bin/python");
-    let ready = folder.join("ready");
-    if !ready.exists() {
-        eprintln!("== Storm: installing stormpy {VERSION} (once, about a minute)");
-        let text = folder.to_string_lossy().into_owned();
-        shell::debian(
-            &["python3", "-c", "import venv, ensurepip"],
-            &["python3", "python3-venv"],
-        )?;
-        shell::step("Storm", "python3", &["-m", "venv", &text])?;
-        let wanted = format!("stormpy=={VERSION}");
-        shell::step(
-            "Storm",
-            &python.to_string_lossy(),
-            &["-m", "pip", "install", "--quiet", &wanted],
-        )?;
-        std::fs::write(&ready, "")?;
-    }
-    Ok(python)
-}
+use xtask::{
+    parts::storm::python,
+    shell::{self, target},
+};
 
 const TIMES: &[&str] = &[
     "R{\"total_time\"}=? [ F served=MAX_REQ ]",
@@ -68,10 +40,6 @@ fn checker() -> anyhow::Result<PathBuf> {
         ],
     )?;
     Ok(std::path::absolute(target().join("release/retryguard"))?)
-}
-
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
 /// The signal that ends a process whose limit of processor time is over.

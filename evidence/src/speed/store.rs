@@ -1,17 +1,17 @@
-//! What the store costs, measured in one run and written to docs/store-benchmarks.md.
+//! What the store costs, measured in one run and written to docs/evidence/store-benchmarks.md.
 
 use std::{fmt::Write as _, process::Command};
 
 use anyhow::{Context, bail};
 
-const PAGE: &str = "docs/store-benchmarks.md";
+const PAGE: &str = "docs/evidence/store-benchmarks.md";
 
 /// Runs the programs that measure and writes the page.
 pub(crate) fn write() -> anyhow::Result<()> {
-    crate::parts::databases()?;
+    xtask::parts::databases()?;
     let mut page = String::from(
         "# What the store costs\n\n\
-         Written by `cargo xtask bench-store`: real servers on loopback, everybody by turns in one run, the fastest turn \
+         Written by `cargo xtask evidence store-speed`: real servers on loopback, everybody by turns in one run, the fastest turn \
          of each. Read the ratios: the microseconds are those of one machine, and a disk or a network between program \
          and store changes them.\n",
     );

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::races::{PATTERNS, PLAIN, Race, UNSEEN, UNSEEN_AGAIN};
 use super::{ask, checker, python};
 
-const PAGE: &str = "docs/model-checker-speed.md";
+const PAGE: &str = "docs/evidence/model-checker-speed.md";
 
 /// What one of the two took.
 struct Took {
@@ -221,7 +221,7 @@ impl Took {
 const HEAD: &str = "\
 # The model checker beside Storm
 
-Written by `cargo xtask bench-model`; not compared by a test, because speed differs between machines. Both run on the same files, one
+Written by `cargo xtask evidence model-speed`; not compared by a test, because speed differs between machines. Both run on the same files, one
 after the other, on one thread. Times are seconds of processor time, because the machine may be busy with other work: ours are those of
 the whole command from its start to its end, Storm's those of building and solving alone, without the start of Python. What takes
 less than two seconds is measured three times, and the least counts. Storm has its own default precision of 10⁻⁶, ours is 10⁻⁹ or better;

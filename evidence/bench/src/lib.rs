@@ -2,7 +2,7 @@
 //!
 //! Every [`Subject`] is a way to make a call that succeeds at once, so that what is measured is the library
 //! and nothing else. One that is a tower service wraps the same always-ready service; one that is not wraps
-//! a plain function. `cargo xtask bench` runs them all and writes `docs/benchmarks.md`.
+//! a plain function. `cargo xtask evidence library-speed` runs them all and writes `docs/evidence/benchmarks.md`.
 
 mod callgrind;
 mod clock;

@@ -4,18 +4,16 @@ use std::{collections::HashMap, fmt::Write, process::Command};
 
 use anyhow::{Context, bail};
 
-use crate::shell;
-
 /// What the whole stack shall cost at the most.
 const STACK_INSTRUCTIONS: f64 = 400.0;
 const STACK_NANOS: f64 = 150.0;
 const STACK_NANOS_TOGETHER: f64 = 3.0 * STACK_NANOS;
 
-const PAGE: &str = "docs/benchmarks.md";
+const PAGE: &str = "docs/evidence/benchmarks.md";
 
 /// Runs every subject and writes the page.
 pub(crate) fn write() -> anyhow::Result<()> {
-    install_valgrind()?;
+    xtask::parts::valgrind()?;
     let versions = versions()?;
     let subjects: Vec<Subject> = {
         let timings = table(&["--bin=speed", "--", "time"])?;
@@ -29,11 +27,6 @@ pub(crate) fn write() -> anyhow::Result<()> {
     std::fs::write(PAGE, page(&subjects, &versions)).with_context(|| format!("cannot write {PAGE}"))?;
     eprintln!("== benchmarks: {PAGE} is written");
     Ok(())
-}
-
-/// Installs valgrind from Debian where it is missing.
-pub(crate) fn install_valgrind() -> anyhow::Result<()> {
-    shell::debian(&["valgrind", "--version"], &["valgrind"])
 }
 
 struct Subject {
@@ -257,7 +250,7 @@ fn machine() -> String {
 const HEAD: &str = "\
 # Benchmarks
 
-Written by `cargo xtask bench`; not compared by a test, because speed differs between machines. What is gated is
+Written by `cargo xtask evidence library-speed`; not compared by a test, because speed differs between machines. What is gated is
 what is steady: no allocation, and the instructions of the whole stack (`bench/tests/gate.rs`).
 
 One call that succeeds at once, on a service that is always ready: what is measured is the library alone. Peers that

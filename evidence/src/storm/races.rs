@@ -90,7 +90,7 @@ pub(super) const PATTERNS: &[Race] = &[
 pub(super) const PLAIN: &[Race] = &[
     Race::plain(
         "Tandem queue",
-        "models/plain/tandem-queue.prism",
+        "evidence/models/plain/tandem-queue.prism",
         "c=100",
         &[
             "P=? [ F<=0.2 sc=c & sm=0 ]",
@@ -100,7 +100,7 @@ pub(super) const PLAIN: &[Race] = &[
     ),
     Race::plain(
         "Three queues",
-        "models/plain/three-queues.prism",
+        "evidence/models/plain/three-queues.prism",
         "c=20",
         &[
             "P=? [ F z=15 ]",
@@ -115,7 +115,7 @@ pub(super) const PLAIN: &[Race] = &[
     ),
     Race::plain(
         "Polling",
-        "models/plain/polling.prism",
+        "evidence/models/plain/polling.prism",
         "c=6",
         &[
             "P=? [ n2<4 U n1=6 ]",
@@ -128,7 +128,7 @@ pub(super) const PLAIN: &[Race] = &[
     ),
     Race::plain(
         "Breakdowns",
-        "models/plain/breakdowns.prism",
+        "evidence/models/plain/breakdowns.prism",
         "K=40",
         &[
             "P=? [ up1>0 U n2=40 ]",
@@ -142,7 +142,7 @@ pub(super) const PLAIN: &[Race] = &[
     ),
     Race::plain(
         "Shared tools",
-        "models/plain/tools.prism",
+        "evidence/models/plain/tools.prism",
         "shape=30",
         &[
             "P=? [ p4<2 U p1=1 & p2=1 & p3>1 ]",
@@ -156,7 +156,7 @@ pub(super) const PLAIN: &[Race] = &[
     ),
     Race::plain(
         "Epidemic",
-        "models/plain/epidemic.prism",
+        "evidence/models/plain/epidemic.prism",
         "N=200",
         &[
             "P=? [ F i>=80 ]",
@@ -172,7 +172,7 @@ pub(super) const PLAIN: &[Race] = &[
 pub(super) const UNSEEN: &[Race] = &[
     Race::plain(
         "Cluster",
-        "models/unseen/cluster.prism",
+        "evidence/models/unseen/cluster.prism",
         "N=20",
         &[
             "P=? [ r>15 U l<15 ]",
@@ -186,7 +186,7 @@ pub(super) const UNSEEN: &[Race] = &[
     ),
     Race::plain(
         "Kanban",
-        "models/unseen/kanban.prism",
+        "evidence/models/unseen/kanban.prism",
         "cards=4",
         &[
             "P=? [ b2<3 U \"blocked\" ]",
@@ -200,7 +200,7 @@ pub(super) const UNSEEN: &[Race] = &[
     ),
     Race::plain(
         "Predators",
-        "models/unseen/predators.prism",
+        "evidence/models/unseen/predators.prism",
         "most=28",
         &[
             "P=? [ g>2 U \"foxless\" ]",
@@ -218,7 +218,7 @@ pub(super) const UNSEEN: &[Race] = &[
 pub(super) const UNSEEN_AGAIN: &[Race] = &[
     Race::plain(
         "File server",
-        "models/unseen/fileserver.prism",
+        "evidence/models/unseen/fileserver.prism",
         "clients=14",
         &[
             "P=? [ log<8 U \"slow\" ]",
@@ -232,7 +232,7 @@ pub(super) const UNSEEN_AGAIN: &[Race] = &[
     ),
     Race::plain(
         "Gene",
-        "models/unseen/gene.prism",
+        "evidence/models/unseen/gene.prism",
         "most=35",
         &[
             "P=? [ on U p>=10 ]",

@@ -1,6 +1,6 @@
-//! The storm on a real Envoy, written down as `docs/envoy-experiment`.
+//! The storm on a real Envoy, written down as `docs/evidence/envoy-experiment`.
 
-use crate::{parts, shell};
+use xtask::{parts, shell};
 
 /// Runs it: nine minutes of load on this machine.
 pub(crate) fn write() -> anyhow::Result<()> {
@@ -8,7 +8,7 @@ pub(crate) fn write() -> anyhow::Result<()> {
         parts::envoy()?,
         (
             "RETRYGUARD_EXPERIMENT_OUT".to_owned(),
-            std::path::absolute("docs/envoy-experiment")?.into_os_string(),
+            std::path::absolute("docs/evidence/envoy-experiment")?.into_os_string(),
         ),
     ];
     let variables: Vec<_> = variables

@@ -1,0 +1,88 @@
+//! What proves RetryGuard. `cargo xtask evidence NAME` runs one piece of evidence and writes its page below `docs/evidence/`.
+//!
+//! Nothing under `crates/` depends on this crate: it can be deleted, and the product still builds and passes its tests.
+
+mod envoy;
+mod speed;
+mod storm;
+
+use clap::{Parser, Subcommand};
+
+/// Runs one piece of evidence and writes its page.
+#[derive(Parser)]
+#[command(name = "cargo xtask evidence")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measures the library beside its peers: writes docs/evidence/benchmarks.md.
+    LibrarySpeed,
+    /// Measures handlers with and without the store, on real servers: writes docs/evidence/store-benchmarks.md.
+    StoreSpeed,
+    /// Measures the simulator, SimPy, nexosim and a bare loop on the same queue: writes docs/evidence/simulator-speed.md. Fails below
+    /// the ratios wanted.
+    SimulatorSpeed,
+    /// Measures the model checker and Storm on the same files: writes docs/evidence/model-checker-speed.md. Fails below the ratios
+    /// wanted.
+    ModelSpeed {
+        /// Also runs Storm on the static breaker: a quarter of an hour, 17 GB.
+        #[arg(long)]
+        all: bool,
+        /// Only models with this in their title; no page is written.
+        #[arg(long, default_value = "")]
+        only: String,
+    },
+    /// Compares the model checker with Storm on every instance of the resiliency patterns that Storm can build at full size, and
+    /// prints the largest difference.
+    ModelAgreement {
+        /// Only instances with this in the path of the model and its constants: "dynamic", "MAX_TO=10,AV=0.5".
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Storm solves the reduced chain of the model as written, rather than a text that it can build.
+        #[arg(long)]
+        chains: bool,
+    },
+    /// Runs a retry storm on a real Envoy, with and without the controller: writes docs/evidence/envoy-experiment.
+    Envoy,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::LibrarySpeed => speed::library::write(),
+        Command::StoreSpeed => speed::store::write(),
+        Command::SimulatorSpeed => speed::simulator::race(),
+        Command::ModelSpeed { all, only } => storm::race(all, &only),
+        Command::ModelAgreement { only, chains } => storm::agree(&only, chains),
+        Command::Envoy => envoy::write(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `cargo xtask evidence NAME` that a page names is a command.
+    #[test]
+    fn pages_name_commands_that_exist() {
+        let mut found = 0;
+        for (path, text) in xtask::pages::all().expect("the pages can be read") {
+            for rest in text.split("cargo xtask evidence ").skip(1) {
+                let word = |letter: &char| letter.is_ascii_lowercase() || *letter == '-';
+                let name: String = rest.chars().take_while(word).collect();
+                // `NAME` stands for any of them.
+                if name.is_empty() {
+                    continue;
+                }
+                let known = Arguments::try_parse_from(["evidence", &name]);
+                let known = known.is_ok()
+                    || known.is_err_and(|error| error.kind() != clap::error::ErrorKind::InvalidSubcommand);
+                assert!(known, "{path}: `cargo xtask evidence {name}`");
+                found += 1;
+            }
+        }
+        assert!(found >= 5, "only {found} were found");
+    }
+}

@@ -16,7 +16,7 @@ macro_rules! world {
     ($name:literal) => {
         (
             $name,
-            include_str!(concat!("../../../scenarios/tournament/", $name, ".yaml")),
+            include_str!(concat!("../scenarios/tournament/", $name, ".yaml")),
         )
     };
 }
@@ -25,7 +25,7 @@ macro_rules! held_out {
     ($name:literal) => {
         (
             $name,
-            include_str!(concat!("../../../scenarios/tournament-held-out/", $name, ".yaml")),
+            include_str!(concat!("../scenarios/tournament-held-out/", $name, ".yaml")),
         )
     };
 }

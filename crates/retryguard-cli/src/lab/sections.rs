@@ -79,6 +79,6 @@ A run whose driver sent an order more than a quarter of a second late did not of
 the orders took longer than 600 ms before anything was broken, or fewer than 98 % of them were paid, ran on a machine that was \
 busy with other things. Such a run has no figures, and the table says why.
 
-The simulator ran the same policy files in its own worlds (`scenarios/recovery-*.yaml`), which were not fitted to these runs. \
+The simulator ran the same policy files in its own worlds (`evidence/scenarios/recovery-*.yaml`), which were not fitted to these runs. \
 It has no duplicate of what the machine costs, and its warm-up lasts a minute.
 ";

@@ -32,7 +32,7 @@ fn solved(model: &str, reward: &str) -> f64 {
 
 /// The measured seconds of a scenario.
 fn simulated(scenario: &str) -> Value {
-    let scenario = format!("scenarios/markov-{scenario}.yaml");
+    let scenario = format!("evidence/scenarios/markov-{scenario}.yaml");
     let mut json = command(&["simulate", &scenario, "--replications", "30"]);
     json["policies"][0].take()
 }

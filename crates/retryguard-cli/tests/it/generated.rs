@@ -74,7 +74,7 @@ fn table_1_on_aws() {
 
 #[test]
 fn table_1_on_istio() {
-    compare("scenarios/table1-istio.yaml", "table1-istio");
+    compare("evidence/scenarios/table1-istio.yaml", "table1-istio");
 }
 
 #[test]

@@ -1,11 +1,7 @@
-//! The claims of the catalogue, each as a test.
+//! The simulator from outside: the scenarios that users are given, and the tournament.
 
 mod amplification;
 mod catalogue;
-mod contest;
-mod figures;
-mod paper;
-mod recovery;
 mod tournament;
 
 use std::{fs, path::PathBuf};
@@ -31,22 +27,6 @@ fn scenario(name: &str) -> Scenario {
 /// The policies of a scenario, one run each.
 fn compared(scenario: &Scenario) -> Vec<Summary> {
     compared_in(&scenario.world, scenario)
-}
-
-/// The policies of a scenario, as often as it says.
-fn replicated(scenario: &Scenario) -> Vec<Summary> {
-    let plan = Plan {
-        seed: Seed(1),
-        replications: scenario.replications,
-        threads: 2,
-    };
-    compare(
-        &scenario.world,
-        &scenario.policies,
-        &scenario.fixed,
-        &plan,
-        &|_| (),
-    )
 }
 
 fn compared_in(world: &World, scenario: &Scenario) -> Vec<Summary> {

@@ -7,7 +7,7 @@ fn root() -> PathBuf {
 }
 
 fn outcome(name: &str) -> Outcome {
-    let text = fs::read_to_string(root().join("scenarios").join(name)).unwrap();
+    let text = fs::read_to_string(root().join("evidence/scenarios").join(name)).unwrap();
     run(Fleets::parse(&text, name).unwrap(), 1, None)
 }
 
@@ -24,11 +24,11 @@ fn compare(name: &str, folder: &str) {
             );
         }
     }
-    for (file, text) in page::files(&outcome, &format!("scenarios/{name}")) {
+    for (file, text) in page::files(&outcome, &format!("evidence/scenarios/{name}")) {
         let committed = fs::read_to_string(root().join(folder).join(&file)).unwrap_or_default();
         assert!(
             committed == text,
-            "{folder}/{file} is stale: run `cargo run --release -- simulate scenarios/{name} --out {folder}`"
+            "{folder}/{file} is stale: run `cargo run --release -- simulate evidence/scenarios/{name} --out {folder}`"
         );
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn markdown(result: &Result) -> String {
          when the target has room; it is the limit, not a competitor.\n\n\
          No policy is tuned to a single world. But the default breaker of `{OURS}` (80 %, ten seconds at most) was chosen from \
          seven settings by the first set as a whole, so its place there is no evidence. The second set was drawn at random \
-         afterwards, from ranges that `scenarios/tournament-held-out/README.md` gives, and committed before any policy had run \
+         afterwards, from ranges that `crates/retryguard-sim/scenarios/tournament-held-out/README.md` gives, and committed before any policy had run \
          in it: that is the judgement.\n\n## Held-out worlds\n\n",
         result.seed,
         result.replications,

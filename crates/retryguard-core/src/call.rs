@@ -12,8 +12,9 @@
 //! 5. When the target's [`next_granted`](Target::next_granted) names the call's ticket, it calls
 //!    [`Call::on_place`].
 //! 6. After [`Step::Done`] it drops whatever still runs and hands the [`Verdict`] on.
-//! 7. At any other point it may end the call with [`Call::abandon`]; nothing is leaked. This is a duty: a
-//!    call that is dropped while it holds a permit panics in a debug build.
+//! 7. At any other point it may end the call with [`Call::abandon`], or with [`Call::give_up`] where the caller no
+//!    longer waits; nothing is leaked. This is a duty: a call that is dropped while it holds a permit panics in a
+//!    debug build.
 //!
 //! # The order of decisions after a failure
 //!
@@ -34,7 +35,7 @@ use crate::{
     chance::Chance,
     criticality::Criticality,
     deadline::Deadline,
-    outcome::{Failure, Outcome},
+    outcome::{Failure, FailureKind, Outcome},
     refusal::Refusal,
     target::{AttemptKind, Permit, Queued, Target},
     time::Instant,
@@ -93,6 +94,18 @@ struct Running {
     permit: Permit,
     number: u8,
     ends: Instant,
+}
+
+impl Running {
+    #[inline(always)]
+    fn settle(&mut self, outcome: &Outcome, target: &mut Target, now: Instant) {
+        match outcome {
+            Outcome::Failure(failure) if failure.kind == FailureKind::Timeout => {
+                target.settle_timeout(&mut self.permit, outcome, self.ends, now);
+            }
+            _ => target.settle(&mut self.permit, outcome, now),
+        }
+    }
 }
 
 impl Call {
@@ -209,7 +222,7 @@ impl Call {
         // field, and to move it would be to wait until it has reached memory.
         match &mut self.running {
             Some(running) if running.number == number => {
-                target.settle(&mut running.permit, outcome, now);
+                running.settle(outcome, target, now);
                 self.running = None;
             }
             _ => {
@@ -230,7 +243,7 @@ impl Call {
         let Some(index) = self.beside.iter().position(|it| it.number == number) else {
             return false;
         };
-        target.settle(&mut self.beside[index].permit, outcome, now);
+        self.beside[index].settle(outcome, target, now);
         self.beside.swap_remove(index);
         true
     }
@@ -291,7 +304,19 @@ impl Call {
         }
     }
 
-    /// Ends the call wherever it stands. Nothing that it held is lost.
+    /// Ends the call because its caller no longer waits for it. As [`Call::abandon`], but an attempt that has had
+    /// enough time to be answered counts as a timeout (see `target/patience.rs`).
+    pub fn give_up(&mut self, target: &mut Target, now: Instant) {
+        let now = target.clamp(now);
+        for running in self.running.iter_mut().chain(&mut self.beside) {
+            target.give_up(&mut running.permit, now);
+        }
+        self.running = None;
+        self.beside.clear();
+        self.abandon(target);
+    }
+
+    /// Ends the call wherever it stands. Nothing that it held is lost, and no attempt leaves a trace.
     pub fn abandon(&mut self, target: &mut Target) {
         self.drop_running(target);
         self.due = Instant::NEVER;

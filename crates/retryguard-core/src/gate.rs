@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use crate::{chance::Chance, criticality::Criticality, outcome::Hints, ratio::Ratio, time::Instant};
+use crate::{
+    chance::Chance,
+    criticality::Criticality,
+    outcome::{Failure, FailureKind},
+    ratio::Ratio,
+    time::Instant,
+};
 
 /// How a target's hints are obeyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,13 +76,20 @@ impl Gate {
         self.settings = settings;
     }
 
-    /// A failure of an attempt at `criticality` brought hints; `again` if the attempt was a retry or a hedge.
-    /// They hold back what a server would shed before it, or with it: a target that sheds background work has
+    /// A failure of an attempt at `criticality` brought hints; `again` if the attempt was a retry or a hedge. Only
+    /// an `overload` closes the gate: the Retry-After of a 404, a maintenance page or a used-up allowance says
+    /// nothing of the calls that would succeed. The do-not-retry mark is obeyed whatever it came with.
+    /// Hints hold back what a server would shed before it, or with it: a target that sheds background work has
     /// not asked for its critical traffic to stop, and one that sheds a retry has not refused first attempts.
     #[inline]
-    pub fn on_hints(&mut self, hints: &Hints, criticality: Criticality, again: bool, now: Instant) {
+    pub fn on_failure(&mut self, failure: &Failure, criticality: Criticality, again: bool, now: Instant) {
+        let hints = &failure.hints;
+        if hints.caller_only {
+            return;
+        }
         if let Some(wait) = hints.retry_after
             && self.settings.scope != Scope::Call
+            && (failure.kind == FailureKind::Overload || hints.do_not_retry)
         {
             let until = now.after(wait.min(self.settings.at_most));
             let firsts = criticality.index() + usize::from(!again);
@@ -150,7 +163,10 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::{Highest, Lowest};
+    use crate::{
+        chance::{Highest, Lowest},
+        outcome::Hints,
+    };
 
     const NOW: Instant = Instant::from_secs(100);
     const SECONDS_5: Hints = Hints {
@@ -158,12 +174,37 @@ mod tests {
         ..Hints::NONE
     };
 
+    fn overload(hints: Hints) -> Failure {
+        Failure::new(FailureKind::Overload).with_hints(hints)
+    }
+
+    /// A 404 with `Retry-After: 3600`, a used-up quota of one user and the 429 of another closed the whole target.
+    #[test]
+    fn only_overload_of_the_target_itself_closes_the_gate() {
+        for kind in FailureKind::ALL {
+            let mut gate = Gate::new(Settings::default());
+            let failure = Failure::new(kind).with_hints(SECONDS_5);
+            gate.on_failure(&failure, Criticality::CriticalPlus, false, NOW);
+            let closed = gate.holds_first(Criticality::Sheddable, NOW).is_some();
+            assert_eq!(closed, kind == FailureKind::Overload, "{kind}");
+        }
+        let mut gate = Gate::new(Settings::default());
+        let own = Hints {
+            caller_only: true,
+            do_not_retry: true,
+            ..SECONDS_5
+        };
+        gate.on_failure(&overload(own), Criticality::CriticalPlus, false, NOW);
+        assert_eq!(gate.holds_first(Criticality::Sheddable, NOW), None);
+        assert!(!gate.forbids_retries(NOW));
+    }
+
     fn closed(scope: Scope) -> Gate {
         let mut gate = Gate::new(Settings {
             scope,
             ..Settings::default()
         });
-        gate.on_hints(&SECONDS_5, Criticality::SheddablePlus, false, NOW);
+        gate.on_failure(&overload(SECONDS_5), Criticality::SheddablePlus, false, NOW);
         gate
     }
 
@@ -186,7 +227,7 @@ mod tests {
     #[test]
     fn a_shed_retry_holds_back_retries_and_not_first_attempts_of_its_level() {
         let mut gate = Gate::new(Settings::default());
-        gate.on_hints(&SECONDS_5, Criticality::Critical, true, NOW);
+        gate.on_failure(&overload(SECONDS_5), Criticality::Critical, true, NOW);
         assert_eq!(gate.holds_first(Criticality::Critical, NOW), None);
         assert!(gate.holds_again(Criticality::Critical, NOW));
         assert!(gate.holds_first(Criticality::SheddablePlus, NOW).is_some());
@@ -224,7 +265,7 @@ mod tests {
             retry_after: Some(Duration::from_secs(86_400)),
             ..Hints::NONE
         };
-        gate.on_hints(&day, Criticality::Critical, false, NOW);
+        gate.on_failure(&overload(day), Criticality::Critical, false, NOW);
         assert_eq!(
             gate.holds_first(Criticality::Critical, NOW),
             Some(Duration::from_secs(30))
@@ -234,15 +275,11 @@ mod tests {
     #[test]
     fn a_mark_stops_everybodys_retries_for_a_while() {
         let mut gate = Gate::new(Settings::default());
-        gate.on_hints(
-            &Hints {
-                do_not_retry: true,
-                ..Hints::NONE
-            },
-            Criticality::Critical,
-            false,
-            NOW,
-        );
+        let mark = Hints {
+            do_not_retry: true,
+            ..Hints::NONE
+        };
+        gate.on_failure(&overload(mark), Criticality::Critical, false, NOW);
         assert!(gate.forbids_retries(NOW));
         assert_eq!(gate.holds_first(Criticality::Sheddable, NOW), None);
         assert!(!gate.forbids_retries(NOW.after(Duration::from_secs(1))));

@@ -162,6 +162,9 @@ pub struct Hints {
     pub retry_after: Option<Duration>,
     /// The target is overloaded and asks that this is not retried, by anybody.
     pub do_not_retry: bool,
+    /// The hints concern this call, or this caller's own allowance, and not the target as a whole: other calls
+    /// go on.
+    pub caller_only: bool,
     /// The request certainly never reached the target, so that sending it again cannot do it twice.
     pub never_sent: bool,
     /// The failure was already retried this many layers below: whoever sits above passes it on. Zero where
@@ -174,6 +177,7 @@ impl Hints {
     pub const NONE: Self = Self {
         retry_after: None,
         do_not_retry: false,
+        caller_only: false,
         never_sent: false,
         retried_below: 0,
     };

@@ -29,6 +29,7 @@
 //! every input is clamped to the latest time seen.
 
 mod admit;
+mod patience;
 mod permit;
 mod replace;
 mod settings;
@@ -57,6 +58,7 @@ pub use settings::Settings;
 
 pub(crate) use permit::{Admission, Queued};
 
+use patience::Patience;
 use replace::Numbers;
 
 /// Something that operators want to hear of.
@@ -92,6 +94,7 @@ pub struct Target {
     sample: Sample,
     sample_ends: Instant,
     delays: Option<Latencies>,
+    patience: Patience,
     numbers: Numbers,
     changes: Vec<Change>,
 }
@@ -118,6 +121,7 @@ impl Target {
             sample: Sample::default(),
             sample_ends: Instant::NEVER,
             delays: None,
+            patience: Patience::default(),
             numbers: Numbers::default(),
             changes: Vec::new(),
             latest: now,

@@ -26,7 +26,7 @@ impl Target {
         }
         if let Some(failure) = failure {
             let again = permit.kind != AttemptKind::First;
-            self.gate.on_hints(&failure.hints, permit.criticality, again, now);
+            self.gate.on_failure(failure, permit.criticality, again, now);
         }
     }
 
@@ -49,15 +49,44 @@ impl Target {
         if let Some(budget) = &mut self.budget {
             budget.on_attempt_end(failure.is_none(), now);
         }
-        if failure.is_none()
-            && let Some(hedge) = &mut self.hedge
-        {
-            hedge.on_success(now.since(started));
+        if failure.is_none() {
+            let latency = now.since(started);
+            self.patience.on_success(latency);
+            if let Some(hedge) = &mut self.hedge {
+                hedge.on_success(latency);
+            }
         }
         if self.guard.is_some() {
             self.sample_attempt(permit.kind, failure.is_none(), rejected, now.since(started));
         }
         self.end_sample(now);
+    }
+
+    /// An attempt that was given the time from its start to `ends` ran out of it, here or at a server that was told
+    /// the same deadline. Whether that says anything of the target is for [`Patience`](super::patience::Patience).
+    #[cold]
+    pub(crate) fn settle_timeout(
+        &mut self,
+        permit: &mut Permit,
+        outcome: &Outcome,
+        ends: Instant,
+        now: Instant,
+    ) {
+        let given = ends.since(permit.started);
+        if self.patience.is_enough(given, &self.settings.call) {
+            self.settle(permit, outcome, now);
+        } else {
+            self.abandon(permit);
+        }
+    }
+
+    /// The caller no longer waits for an attempt. One that has had enough time is a timeout, though the caller found it
+    /// out first: callers that are less patient than the policy would otherwise never open the breaker of a target
+    /// that answers nothing.
+    #[cold]
+    pub(crate) fn give_up(&mut self, permit: &mut Permit, now: Instant) {
+        let timeout = Outcome::Failure(self.settings.call.timeout);
+        self.settle_timeout(permit, &timeout, now, now);
     }
 
     /// An attempt was given up before it came to anything: it leaves no trace.

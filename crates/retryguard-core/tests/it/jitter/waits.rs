@@ -1,7 +1,7 @@
 //! What refused callers are told to wait, and when a gate lets retries through: spread from the wait upwards.
 
 use retryguard_core::{
-    Criticality, FailureKind, Refusal,
+    Criticality, Failure, FailureKind, Refusal,
     breaker::State,
     bulkhead::Ticket,
     gate::{self, Gate},
@@ -18,7 +18,12 @@ const CRITICAL: Criticality = Criticality::Critical;
 #[test]
 fn retries_held_back_by_a_gate_are_spread_after_it_opens() {
     let mut gate = Gate::new(gate::Settings::default());
-    gate.on_hints(&retry_after(4000), CRITICAL, false, at(1000));
+    gate.on_failure(
+        &Failure::new(FailureKind::Overload).with_hints(retry_after(4000)),
+        CRITICAL,
+        false,
+        at(1000),
+    );
     let mut chance = SplitMix(1);
     let moments: Vec<f64> = (0..DRAWS)
         .map(|_| {

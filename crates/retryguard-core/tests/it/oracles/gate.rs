@@ -7,7 +7,7 @@ use retryguard_core::{
     Criticality, Instant, Ratio,
     chance::{Highest, Lowest},
     gate::{Gate, Scope, Settings},
-    outcome::Hints,
+    outcome::{Failure, FailureKind, Hints},
 };
 
 /// One hint: how much the call mattered that met it, whether by a retry, what it said, and how much time
@@ -39,7 +39,7 @@ proptest! {
         for (level, again, wait, do_not_retry, passed) in hints {
             now = now.after(Duration::from_millis(passed));
             let hint = Hints { retry_after: wait.map(Duration::from_millis), do_not_retry, ..Hints::NONE };
-            gate.on_hints(&hint, Criticality::ALL[level], again, now);
+            gate.on_failure(&Failure::new(FailureKind::Overload).with_hints(hint), Criticality::ALL[level], again, now);
             closed.extend(wait.map(|wait| (level, again, now.after(believed(wait)))));
             if do_not_retry {
                 forbidden.push(now.after(wait.map_or(settings.no_retry_for, believed)));

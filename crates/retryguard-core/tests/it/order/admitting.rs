@@ -1,7 +1,7 @@
 //! Before an attempt: (deadline →) gate → breaker, a look → throttle → bulkhead → breaker, for good.
 
 use retryguard_core::{
-    Call, Chance, Deadline, FailureKind, Outcome, Ratio, Refusal, Target,
+    Call, Chance, Deadline, Failure, FailureKind, Outcome, Ratio, Refusal, Target,
     breaker::State,
     bulkhead::Ticket,
     call::{Facts, Step},
@@ -243,7 +243,11 @@ fn a_request_that_the_breaker_or_the_gate_refuses_never_reaches_the_throttle() {
     open.replace(throttled().into(), at(1));
     assert_eq!(rejection(&mut open), Some(Ratio::ZERO), "one request, one accept");
     let mut gated = target(throttled());
-    one_attempt(&hinted(FAULT, retry_after(2)), &mut gated, at(0));
+    let accepted = Failure {
+        rejection: false,
+        ..Failure::new(FailureKind::Overload).with_hints(retry_after(2))
+    };
+    one_attempt(&Outcome::Failure(accepted), &mut gated, at(0));
     for _ in 0..5 {
         refusal(call(1).start(&mut gated, at(1), &mut Lowest));
     }

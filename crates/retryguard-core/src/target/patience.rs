@@ -1,0 +1,103 @@
+//! Which timeouts say something of the target.
+//!
+//! A caller chooses its own deadline, and may choose one that no healthy target can meet: 5 ms from outside must not
+//! open the breaker for everybody. Yet a target that swallows requests is only ever seen as timeouts, and if callers
+//! are less patient than the policy, all of them are the callers' own. So it does not matter who ended an attempt. It
+//! matters how long the attempt was given:
+//!
+//! - the time that the policy itself gives an attempt (or the whole call) is always enough;
+//! - so are [`Patience::FACTOR`] times the slowest of the recent answers, and never less than [`Patience::LEAST`]: a
+//!   target that usually answers within 20 ms and has said nothing for 80 ms is not well;
+//! - while no answer is known, [`Patience::UNKNOWN`].
+//!
+//! A timeout after less than that counts nowhere: not in breaker, guard, throttle, budget or hedge.
+//!
+//! The slowest recent answer, and not an average: an attempt may have asked for the slowest thing that the target does. It
+//! fades by a [`Patience::FADING`]th with every answer, so that one slow answer is forgotten after some hundred
+//! fast ones. Timeouts do not enter it. Callers with short deadlines cannot pull it down below what other
+//! callers see.
+
+use std::time::Duration;
+
+use crate::{call, time::nanos};
+
+/// Knows how long an attempt must have been given before its silence counts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Patience {
+    /// The slowest recent answer, in nanoseconds; zero while none is known.
+    slowest: u64,
+}
+
+impl Patience {
+    const FACTOR: u64 = 4;
+    const FADING: u64 = 64;
+    /// Below this, the scheduler of our own machine is as likely the cause as the target.
+    const LEAST: Duration = Duration::from_millis(50);
+    /// Longer than nearly every interactive answer takes.
+    const UNKNOWN: Duration = Duration::from_secs(1);
+
+    #[inline]
+    pub(super) fn on_success(&mut self, latency: Duration) {
+        let faded = self.slowest - self.slowest / Self::FADING;
+        self.slowest = faded.max(nanos(latency)).max(1);
+    }
+
+    /// Whether an attempt that was given this much time, and ran out of it, says that the target is unwell.
+    pub(super) fn is_enough(self, given: Duration, rules: &call::Settings) -> bool {
+        let learned = match self.slowest {
+            0 => Self::UNKNOWN,
+            slowest => Duration::from_nanos(slowest.saturating_mul(Self::FACTOR)).max(Self::LEAST),
+        };
+        let own = [rules.attempt_timeout, rules.deadline];
+        given >= own.into_iter().flatten().fold(learned, Duration::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten seconds for a call, no timeout of an attempt.
+    fn rules() -> call::Settings {
+        call::Settings::default()
+    }
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn before_the_first_answer_a_second_is_enough_and_so_is_what_the_policy_gives() {
+        let patience = Patience::default();
+        assert!(!patience.is_enough(millis(999), &rules()));
+        assert!(patience.is_enough(millis(1000), &rules()));
+        let strict = call::Settings {
+            attempt_timeout: Some(millis(200)),
+            ..rules()
+        };
+        assert!(!patience.is_enough(millis(199), &strict));
+        assert!(patience.is_enough(millis(200), &strict));
+    }
+
+    #[test]
+    fn a_multiple_of_the_slowest_recent_answer_is_enough() {
+        let mut patience = Patience::default();
+        patience.on_success(millis(300));
+        patience.on_success(millis(20));
+        assert!(!patience.is_enough(millis(1180), &rules()));
+        assert!(patience.is_enough(millis(1200), &rules()));
+        (0..1000).for_each(|_| patience.on_success(millis(20)));
+        assert!(!patience.is_enough(millis(79), &rules()));
+        assert!(patience.is_enough(millis(81), &rules()));
+    }
+
+    #[test]
+    fn nothing_below_the_grain_of_a_scheduler_is_enough() {
+        let mut patience = Patience::default();
+        patience.on_success(Duration::from_micros(100));
+        assert!(!patience.is_enough(millis(49), &rules()));
+        assert!(patience.is_enough(millis(50), &rules()));
+        patience.on_success(Duration::MAX);
+        assert!(patience.is_enough(millis(10_000), &rules()), "the policy's own");
+    }
+}

@@ -109,15 +109,39 @@ pub struct Service {
     pub replay_limit: usize,
     /// How much a call matters that does not say so itself.
     pub criticality: Criticality,
+    /// Whether requests to it carry the `retryguard-*` headers. Off for third parties: what a program knows of its own
+    /// requests is not theirs.
+    pub tags: bool,
+    /// How long a response's body may pause before it is given up; `None` for as long as it likes.
+    pub body_timeout: Option<Duration>,
     /// How often periodic work towards it is done, for clients that let the policy say so.
     pub period: Option<Duration>,
     /// When it sheds load as a server; `None` for never.
     pub server: Option<shed::Settings>,
     /// How long it works on a request that carries no deadline of its own; `None` for as long as it takes.
     pub server_deadline: Option<Duration>,
+    /// What it believes of the `retryguard-*` headers of its requests.
+    pub server_trust: Trust,
+    /// Whether a request counts as in flight until the body of its response has ended.
+    pub server_holds_bodies: bool,
+    /// Paths that are served whatever the load.
+    pub server_exempt: Vec<String>,
     /// The services that it calls to serve a request. Nothing at run time depends on it; the linter
     /// multiplies attempts along it.
     pub calls: Vec<String>,
+}
+
+/// What a server believes of the `retryguard-*` headers of its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// Nothing: they are ignored, and removed from the request. For a server that the world can reach.
+    Edge,
+    /// What can only make the request matter less: a deadline, a low criticality, the number of an attempt. Nobody gains
+    /// by lying about these.
+    #[default]
+    Modest,
+    /// Everything, critical-plus included. For a server that only one's own services can reach.
+    Internal,
 }
 
 /// Which requests may be sent twice.

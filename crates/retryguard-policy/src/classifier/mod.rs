@@ -21,6 +21,11 @@ pub(crate) use table::{Lists, Reading, Table};
 pub enum NetworkError {
     /// No connection came about, so the request certainly never left.
     Connect,
+    /// The target's HTTP layer refused the request before it was processed (REFUSED_STREAM, or a GOAWAY whose last
+    /// stream is an earlier one), or the connection ended before the request was written.
+    Unprocessed,
+    /// The client itself refused the request: it cannot be sent as it is, now or later.
+    Invalid,
     /// The connection broke while the request was under way.
     Reset,
     /// No answer came in time.
@@ -51,7 +56,8 @@ impl Classifier {
         if (100..400).contains(&status) {
             return Outcome::Success;
         }
-        Outcome::Failure(marked(self.0.http(status), hints))
+        const TOO_MANY_REQUESTS: u16 = 429;
+        Outcome::Failure(marked(self.0.http(status), hints, status == TOO_MANY_REQUESTS))
     }
 
     /// Reads a gRPC status code. Codes above 16 are read as UNKNOWN, as the protocol asks.
@@ -61,7 +67,8 @@ impl Classifier {
         if code == 0 {
             return Outcome::Success;
         }
-        Outcome::Failure(marked(self.0.grpc(code), hints))
+        const RESOURCE_EXHAUSTED: u8 = 8;
+        Outcome::Failure(marked(self.0.grpc(code), hints, code == RESOURCE_EXHAUSTED))
     }
 
     /// Reads a failure of the network.
@@ -69,13 +76,14 @@ impl Classifier {
     #[must_use]
     pub fn network(&self, error: NetworkError) -> Outcome {
         let kind = match error {
-            NetworkError::Connect => FailureKind::Unreachable,
+            NetworkError::Connect | NetworkError::Unprocessed => FailureKind::Unreachable,
+            NetworkError::Invalid => FailureKind::Request,
             NetworkError::Reset | NetworkError::Other => FailureKind::Disconnected,
             NetworkError::Timeout => FailureKind::Timeout,
             NetworkError::Cancelled => FailureKind::Cancelled,
         };
         let hints = Hints {
-            never_sent: error == NetworkError::Connect,
+            never_sent: matches!(error, NetworkError::Connect | NetworkError::Unprocessed),
             ..Hints::NONE
         };
         Outcome::Failure(self.0.kind(kind).with_hints(hints))
@@ -100,8 +108,17 @@ impl Default for Classifier {
 
 /// The overload mark speaks of load whatever it came with: a server that sheds behind a 500 is still one
 /// that sheds.
-fn marked(mut failure: Failure, hints: Hints) -> Failure {
-    failure.rejection |= hints.do_not_retry;
+///
+/// `limits_callers` is for 429 and RESOURCE_EXHAUSTED without the mark. They count as load, yet they are most often
+/// the limit of one user or one key, given by a target that is well: its Retry-After must not close the
+/// target for other users, and its failures must not open the breaker for them.
+fn marked(mut failure: Failure, mut hints: Hints, limits_callers: bool) -> Failure {
+    if hints.do_not_retry && !hints.caller_only {
+        failure.rejection = true;
+    } else if limits_callers {
+        hints.caller_only = true;
+        failure.unhealthy = false;
+    }
     failure.with_hints(hints)
 }
 

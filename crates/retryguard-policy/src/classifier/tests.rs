@@ -118,6 +118,34 @@ fn hints_travel_and_the_overload_mark_speaks_of_load() {
     assert!(read.rejection);
 }
 
+/// One user's 429 with `Retry-After: 30` closed the target for all users, and twenty of them opened its breaker.
+#[test]
+fn the_limit_of_one_caller_is_not_the_state_of_the_target() {
+    let wait = Hints {
+        retry_after: Some(Duration::from_secs(30)),
+        ..Hints::NONE
+    };
+    let classifier = Classifier::default();
+    for read in [classifier.http(429, wait), classifier.grpc(8, wait)] {
+        let read = failure(read);
+        assert!(read.hints.caller_only && !read.unhealthy);
+        assert!(read.rejection && read.retryable, "it is load all the same");
+    }
+    let mark = Hints {
+        do_not_retry: true,
+        ..wait
+    };
+    for read in [
+        classifier.http(429, mark),
+        classifier.grpc(8, mark),
+        classifier.http(503, wait),
+        classifier.grpc(14, wait),
+    ] {
+        let read = failure(read);
+        assert!(!read.hints.caller_only && read.unhealthy);
+    }
+}
+
 #[test]
 fn a_policy_can_say_that_429_is_a_quota() {
     let classifier = with(&Lists {

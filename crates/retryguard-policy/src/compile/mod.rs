@@ -25,6 +25,9 @@ const REMOTE_PERIOD: Duration = Duration::from_secs(60);
 /// Bytes of a body that are kept, unless the file says otherwise.
 const REPLAY_LIMIT: usize = 64 * 1024;
 
+/// Where orchestrators probe: Kubernetes' customary paths, and gRPC's own health service.
+pub(crate) const EXEMPT: [&str; 4] = ["/healthz", "/livez", "/readyz", "/grpc.health.v1.Health/Check"];
+
 /// The methods that RFC 9110 calls idempotent.
 const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];
 
@@ -83,14 +86,38 @@ fn service(name: &str, own: &written::Service, all: &written::Service, mistakes:
         classifier,
         idempotency: idempotency(all),
         replay_limit: copied(&all.replay_limit).map_or(REPLAY_LIMIT, |size| size.0),
+        tags: copied(&all.tags).unwrap_or(true),
+        body_timeout: body_timeout(all),
         criticality: copied(&all.criticality).unwrap_or(Criticality::Critical),
         period: all.period.as_ref().and_then(|period| period.value.0),
         server: part(&own.server, &all.server, true, mistakes, recovery::server),
         server_deadline: server
             .and_then(|server| server.deadline.as_ref())
             .and_then(|deadline| deadline.value.0),
+        server_trust: server
+            .and_then(|server| copied(&server.trust))
+            .unwrap_or_default(),
+        server_holds_bodies: server
+            .and_then(|server| copied(&server.hold_bodies))
+            .unwrap_or(true),
+        server_exempt: server
+            .and_then(|server| server.exempt.as_ref())
+            .map_or_else(|| EXEMPT.map(String::from).to_vec(), |exempt| names(Some(exempt))),
         calls: names(all.calls.as_ref()),
     }
+}
+
+/// A pause of a body is bounded by what bounds the wait for its head.
+fn body_timeout(all: &written::Service) -> Option<Duration> {
+    if let Some(written) = &all.body_timeout {
+        return written.value.0;
+    }
+    let attempt = all.attempt_timeout.as_ref().and_then(|timeout| timeout.value.0);
+    let whole = || match &all.deadline {
+        Some(deadline) => deadline.value.0,
+        None => retryguard_core::call::Settings::default().deadline,
+    };
+    attempt.or_else(whole)
 }
 
 /// Compiles a part that can be switched off. `by_default` says what leaving it out means.

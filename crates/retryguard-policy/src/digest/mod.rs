@@ -8,7 +8,10 @@ mod parts;
 
 use sha2::{Digest, Sha256};
 
-use crate::policy::{Policy, Service};
+use crate::{
+    compile::EXEMPT,
+    policy::{Policy, Service, Trust},
+};
 use line::Lines;
 
 /// Hexadecimal digits of a digest. Half of the hash: enough to tell all policies of the world apart, and short
@@ -48,6 +51,11 @@ fn service(lines: &mut Lines, service: &Service) {
         period,
         server,
         server_deadline,
+        tags,
+        body_timeout,
+        server_trust,
+        server_holds_bodies,
+        server_exempt,
         calls,
     } = service;
     parts::target(lines, target);
@@ -59,4 +67,20 @@ fn service(lines: &mut Lines, service: &Service) {
     parts::server(lines, *server);
     lines.maybe_span("serverDeadline", *server_deadline);
     lines.list("calls", calls);
+    // Only where they are not the defaults: a policy without these keys keeps the name under which it was measured.
+    if !tags {
+        lines.add("tags", tags);
+    }
+    if *body_timeout != target.call.attempt_timeout.or(target.call.deadline) {
+        lines.maybe_span("bodyTimeout", *body_timeout);
+    }
+    if *server_trust != Trust::default() {
+        lines.add("serverTrust", format_args!("{server_trust:?}"));
+    }
+    if !server_holds_bodies {
+        lines.add("serverHoldsBodies", server_holds_bodies);
+    }
+    if *server_exempt != EXEMPT {
+        lines.list("serverExempt", server_exempt);
+    }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use retryguard_core::{Ratio, gate::Scope, guard::Signal};
 
+use crate::policy::Trust;
+
 use super::{
     Factor, Level, List, OrOff, Share, Text, TextRule, Word,
     section::{limits, section},
@@ -232,6 +234,15 @@ impl Word for Scope {
 }
 word_is_written!(Scope);
 
+impl Word for Trust {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("edge", Self::Edge),
+        ("modest", Self::Modest),
+        ("internal", Self::Internal),
+    ];
+}
+word_is_written!(Trust);
+
 section! {
     /// How a target's Retry-After and its do-not-retry mark are obeyed.
     Gate in "`gate`" {
@@ -291,5 +302,15 @@ section! {
         /// How long a request is worked on that carries no deadline of its own.
         "deadline" deadline: OrOff<Duration> where MILLI..=Duration::from_secs(86_400) => "off", "streams and long polls \
             have no deadline by intent";
+        /// What is believed of the `retryguard-*` headers of requests: nothing (`edge`), what can only make a request
+        /// matter less (`modest`), or everything (`internal`).
+        "trust" trust: Trust => "modest", "nobody gains by lying about a short deadline or a low criticality, so \
+            deadlines go through all hops unasked; only critical-plus, which others pay for, needs a word of the operator";
+        /// Whether a request counts as in flight until the body of its response has ended.
+        "holdBodies" hold_bodies: bool => "true", "a response that is still being sent still costs memory and a \
+            connection; a server of endless streams switches it off";
+        /// Paths that are served whatever the load, for the probes of an orchestrator.
+        "exempt" exempt: List<Text> where TextRule::Path => "[/healthz, /livez, /readyz, /grpc.health.v1.Health/Check]", "a \
+            full server that refuses its probes is restarted, and its load goes to the others";
     }
 }

@@ -116,6 +116,11 @@ section! {
         /// How many bytes of a body are kept for a second sending; a longer one is sent once.
         "replayLimit" replay_limit: Size where 0..=1024 * 1024 * 1024 => "64KiB", "holds nearly every interactive \
             request; a thousand calls under way keep 64 MiB at most";
+        /// Whether requests carry the `retryguard-*` headers. Switch it off for third parties.
+        "tags" tags: bool => "true", "deadlines and criticality that end at the first hop protect nobody behind it, and             a policy's services are mostly one's own";
+        /// How long a response's body may pause before it is given up. Without it, as long as an attempt may take, or
+        /// else the whole call. A caller's own deadline ends a body in any case.
+        "bodyTimeout" body_timeout: OrOff<Duration> where MILLI..=DAY => "", "a body that stalls holds its caller as an             answer that never comes does; one that goes on may be long";
         /// How much a call matters that does not say so itself.
         "criticality" criticality: Criticality => "critical", "what a person waits for; background work has to say \
             that it is background work";

@@ -300,6 +300,8 @@ pub(crate) enum TextRule {
     Method,
     /// An HTTP header in small letters.
     Header,
+    /// The path of a URL.
+    Path,
 }
 
 impl TextRule {
@@ -310,8 +312,10 @@ impl TextRule {
             Self::Name => byte.is_ascii_graphic(),
             Self::Method => byte.is_ascii_uppercase() || byte == b'-',
             Self::Header => byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-',
+            Self::Path => byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#'),
         };
-        (1..=Self::LONGEST).contains(&text.len()) && text.bytes().all(letter)
+        let begins = self != Self::Path || text.starts_with('/');
+        (1..=Self::LONGEST).contains(&text.len()) && text.bytes().all(letter) && begins
     }
 
     pub(crate) const fn words(self) -> &'static str {
@@ -319,6 +323,7 @@ impl TextRule {
             Self::Name => "a name of up to 128 printable ASCII characters without blanks",
             Self::Method => "an HTTP method in capitals, such as GET",
             Self::Header => "the name of an HTTP header in small letters",
+            Self::Path => "a path that begins with /, of up to 128 characters",
         }
     }
 
@@ -327,6 +332,7 @@ impl TextRule {
             Self::Name => "^[!-~]{1,128}$",
             Self::Method => "^[A-Z-]{1,128}$",
             Self::Header => "^[a-z0-9-]{1,128}$",
+            Self::Path => r"^/[!-~]{0,127}$",
         }
     }
 }

@@ -9,7 +9,7 @@ use retryguard_core::{
     budget::{self, Reserve},
     guard::Mode,
 };
-use retryguard_policy::Policy;
+use retryguard_policy::{Policy, Trust};
 
 #[test]
 fn an_empty_file_is_the_safe_policy() {
@@ -44,6 +44,40 @@ fn an_empty_file_is_the_safe_policy() {
     assert!(!safe.gateway_retries());
 }
 
+#[test]
+fn a_pause_of_a_body_is_bounded_by_what_bounds_its_head() {
+    let of = |keys: &str| {
+        let text = format!("services: {{a: {{ {keys} }}}}");
+        Policy::parse(&text).unwrap().service("a").body_timeout
+    };
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!(of(""), seconds(10));
+    assert_eq!(of("deadline: 3s"), seconds(3));
+    assert_eq!(of("deadline: 3s, attemptTimeout: 1s"), seconds(1));
+    assert_eq!(of("deadline: 3s, bodyTimeout: 30s"), seconds(30));
+    assert_eq!(of("deadline: off"), None);
+    assert_eq!(of("bodyTimeout: off"), None);
+}
+
+#[test]
+fn a_server_is_modest_and_answers_probes() {
+    let safe = Policy::default().service("any");
+    assert_eq!(safe.server_trust, Trust::Modest);
+    assert!(safe.server_holds_bodies && safe.tags);
+    assert!(safe.server_exempt.iter().any(|path| path == "/healthz"));
+    let wrong = [
+        "server: {exempt: [healthz]}",
+        "server: {exempt: ['/a?b']}",
+        "server: {trust: all}",
+    ];
+    for keys in wrong {
+        assert!(
+            Policy::parse(&format!("defaults: {{ {keys} }}")).is_err(),
+            "{keys}"
+        );
+    }
+}
+
 /// A payment made twice is worse than one that failed.
 #[test]
 fn only_idempotent_methods_are_sent_twice() {
@@ -72,6 +106,13 @@ fn the_digest_knows_meaning_and_not_layout() {
         "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {}}\ngatewayRetries: true",
         "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {quota: [429]}}",
         "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {calls: [a]}}",
+        "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {tags: false}}",
+        "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {bodyTimeout: 1s}}",
+        "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {bodyTimeout: off}}",
+        "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {server: {trust: edge}}}",
+        "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {server: {trust: internal}}}",
+        "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {server: {holdBodies: false}}}",
+        "defaults: {maxRetries: 1, deadline: 2s}\nservices: {a: {}, b: {server: {exempt: []}}}",
     ];
     let mut seen = vec![plain];
     for text in changes {

@@ -93,8 +93,9 @@ enum Stage {
 
 #[cold]
 fn abandon(shared: &Shared, call: &mut Call, queued: Option<Ticket>) {
+    let now = shared.clock.now();
     shared.with(|state| {
-        call.abandon(&mut state.target);
+        call.give_up(&mut state.target, now);
         if let Some(ticket) = queued {
             state.forget(ticket);
         }

@@ -107,14 +107,20 @@ pub(crate) fn write_attempt(
 /// Reads the hints of a failed response.
 #[must_use]
 pub fn read_hints(headers: &HeaderMap) -> Hints {
-    let pushback = text(headers, &GRPC_PUSHBACK).and_then(|text| text.parse::<i64>().ok());
-    let retry_after = number(headers, &RETRY_AFTER_MS)
-        .or_else(|| pushback.and_then(|millis| u64::try_from(millis).ok()))
+    let pushback = text(headers, &GRPC_PUSHBACK).and_then(count);
+    let own = text(headers, &RETRY_AFTER_MS).and_then(count);
+    let retry_after = own
+        .or(pushback)
         .map(Duration::from_millis)
         .or_else(|| text(headers, &http::header::RETRY_AFTER).and_then(retry_after));
+    // gRPC's rule (gRFC A6): a pushback that is negative or no number forbids the retry of this call. Of other calls
+    // it says nothing; only our own mark does.
+    let marked = headers.contains_key(DO_NOT_RETRY);
+    let forbidden = pushback.is_none() && headers.contains_key(GRPC_PUSHBACK);
     Hints {
         retry_after,
-        do_not_retry: headers.contains_key(DO_NOT_RETRY) || pushback.is_some_and(|millis| millis < 0),
+        do_not_retry: marked || forbidden,
+        caller_only: forbidden && !marked,
         never_sent: false,
         retried_below: number(headers, &RETRIED).map_or(0, |layers| u8::try_from(layers).unwrap_or(u8::MAX)),
     }
@@ -122,11 +128,17 @@ pub fn read_hints(headers: &HeaderMap) -> Hints {
 
 /// Retry-After in seconds or as a date.
 fn retry_after(text: &str) -> Option<Duration> {
-    if let Ok(seconds) = text.parse::<u64>() {
+    if let Some(seconds) = count(text) {
         return Some(Duration::from_secs(seconds));
     }
     let at = httpdate::parse_http_date(text).ok()?;
     Some(at.duration_since(wall_clock()).unwrap_or_default())
+}
+
+/// A number of seconds or milliseconds. One that does not fit is a very long time, not nothing.
+fn count(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u64::MAX))
 }
 
 /// `100m` and the like: at most eight digits and a unit.
@@ -249,7 +261,28 @@ mod tests {
             of(&[("grpc-retry-pushback-ms", "50")]),
             Some(Duration::from_millis(50))
         );
-        assert!(read_hints(&headers(&[("grpc-retry-pushback-ms", "-1")])).do_not_retry);
+        // 10^20 seconds do not fit into 64 bits; they were read as no wait at all.
+        for name in [
+            "retry-after",
+            "retryguard-retry-after-ms",
+            "grpc-retry-pushback-ms",
+        ] {
+            let wait = of(&[(name, "100000000000000000000")]);
+            assert!(wait > Some(Duration::from_secs(86_400 * 365)), "{name}: {wait:?}");
+        }
+        for word in ["-1", "abc", "", "1.5"] {
+            let hints = read_hints(&headers(&[("grpc-retry-pushback-ms", word)]));
+            assert!(hints.do_not_retry && hints.caller_only, "{word}");
+            assert_eq!(hints.retry_after, None, "{word}");
+        }
+        let marked = [
+            ("grpc-retry-pushback-ms", "-1"),
+            ("retryguard-do-not-retry", "overloaded"),
+        ];
+        assert!(
+            !read_hints(&headers(&marked)).caller_only,
+            "the mark speaks for the server"
+        );
         assert_eq!(
             read_hints(&headers(&[("retryguard-retried", "300")])).retried_below,
             u8::MAX

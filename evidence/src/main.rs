@@ -2,7 +2,10 @@
 //!
 //! Nothing under `crates/` depends on this crate: it can be deleted, and the product still builds and passes its tests.
 
+mod contest;
 mod envoy;
+mod output;
+mod pages;
 mod speed;
 mod storm;
 
@@ -18,6 +21,22 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Makes the pages that need the simulator alone: table1-aws, table1-istio, safe-clients, tournament. A test compares them with
+    /// what is committed.
+    Pages {
+        /// Only pages with this in the name of their folder.
+        #[arg(long, default_value = "")]
+        only: String,
+    },
+    /// Runs the public contest of backoffs, and prints its result beside the reported one.
+    Contest {
+        /// The seed of all chance.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How often each contest is run.
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+        rounds: u32,
+    },
     /// Measures the library beside its peers: writes docs/evidence/benchmarks.md.
     LibrarySpeed,
     /// Measures handlers with and without the store, on real servers: writes docs/evidence/store-benchmarks.md.
@@ -51,6 +70,8 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
+        Command::Pages { only } => pages::write(&only),
+        Command::Contest { seed, rounds } => output::print(&contest::text(seed, rounds)),
         Command::LibrarySpeed => speed::library::write(),
         Command::StoreSpeed => speed::store::write(),
         Command::SimulatorSpeed => speed::simulator::race(),

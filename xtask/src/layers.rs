@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("retryguard", &["retryguard-core", "retryguard-policy"]),
     ("retryguard-store", &["retryguard-core"]),
     ("retryguard-sim", &["retryguard-core", "retryguard-policy"]),
+    ("retryguard-report", &["retryguard-core", "retryguard-sim"]),
     ("retryguard-controller", &["retryguard-core", "retryguard-policy"]),
     (
         "retryguard-lab",
@@ -32,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "retryguard-lab",
             "retryguard-model",
             "retryguard-policy",
+            "retryguard-report",
             "retryguard-sim",
             "retryguard-store",
         ],
@@ -60,6 +62,7 @@ const EVIDENCE: &[&str] = &[
     "retryguard-lab",
     "retryguard-model",
     "retryguard-policy",
+    "retryguard-report",
     "retryguard-sim",
     "retryguard-store",
     "xtask",

@@ -1,7 +1,6 @@
 //! The `retryguard` command: thin. Each subcommand is a module of its own that parses its arguments, calls
 //! a library crate and prints. Standard output is data, standard error is talk.
 
-mod chart;
 mod check;
 mod controller;
 mod demo;

@@ -15,11 +15,10 @@ pub(crate) fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result
     Ok(())
 }
 
-/// Prints a text that may be cut off by whoever reads it.
+/// Prints a text. A broken pipe is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever read our output has seen enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }

@@ -1,14 +1,7 @@
 //! `retryguard simulate`: what a policy will do in a system, before it is deployed.
 
-mod contest;
-mod csv;
 mod fleets;
-mod json;
-mod number;
 mod progress;
-mod report;
-mod table;
-mod tournament;
 
 use std::{
     fs,
@@ -18,12 +11,12 @@ use std::{
 
 use anyhow::{Context, bail};
 use retryguard_policy::Policy;
+use retryguard_report::{scenario, tournament};
 use retryguard_sim::{
-    comparison::{Plan, Summary, compare},
+    comparison::Plan,
     conduct::{Conduct, NAMES, named},
     scenario::Scenario,
     streams::Seed,
-    world::World,
 };
 
 use crate::output::{print, write};
@@ -37,8 +30,7 @@ use progress::Progress;
 /// Exits with 0, or with 2 when the scenario cannot be used.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The scenario file; or `tournament`, for every known policy in many worlds; or `contest`, for the public
-    /// contest of backoffs.
+    /// The scenario file; or `tournament`, for every known policy in many worlds.
     file: PathBuf,
     /// Compare only these: names of the scenario's policies, known names, or paths of policy files.
     #[arg(long = "policy", value_name = "P", num_args = 1..)]
@@ -60,15 +52,6 @@ pub(crate) struct Arguments {
     csv: bool,
 }
 
-/// A scenario with its results.
-pub(crate) struct Outcome {
-    pub(crate) scenario: Scenario,
-    pub(crate) seed: u64,
-    pub(crate) replications: u32,
-    pub(crate) policies: Vec<Summary>,
-    pub(crate) sweep: Vec<(String, Vec<Summary>)>,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match try_run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -82,14 +65,6 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.file.as_os_str() == "tournament" {
         return try_tournament(arguments);
-    }
-    if arguments.file.as_os_str() == "contest" {
-        let rounds = plan(arguments, 100)?.replications;
-        return print(&if arguments.json {
-            format!("{:#}\n", contest::json(arguments.seed, rounds))
-        } else {
-            contest::text(arguments.seed, rounds)
-        });
     }
     let text = match fleets::simulate(arguments)? {
         Some(text) => text,
@@ -110,7 +85,9 @@ fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
         }
     }
     let plan = plan(arguments, 1)?;
-    let result = tournament::run(&conducts, &plan);
+    let progress = Progress::new(tournament::runs(&conducts, &plan));
+    let result = tournament::run(&conducts, &plan, &|| progress.step());
+    progress.finish();
     if let Some(folder) = &arguments.out {
         write(folder, &result.files())?;
     }
@@ -136,53 +113,24 @@ fn plan(arguments: &Arguments, usual: u32) -> anyhow::Result<Plan> {
 
 /// What is printed for a world of services.
 fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
-    let outcome = simulate(arguments)?;
-    if let Some(folder) = &arguments.out {
-        write(
-            folder,
-            &report::files(&outcome, &arguments.file.display().to_string()),
-        )?;
-    }
-    Ok(if arguments.json {
-        format!("{:#}\n", json::of(&outcome))
-    } else if arguments.csv {
-        csv::of(&outcome)
-    } else {
-        table::of(&outcome)
-    })
-}
-
-fn simulate(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut scenario = read(&arguments.file)?;
     if !arguments.policies.is_empty() {
         let own: Vec<Conduct> = scenario.policies.iter().chain(&scenario.fixed).cloned().collect();
         scenario.policies = chosen(&arguments.policies, &own)?;
     }
     let plan = plan(arguments, scenario.replications)?;
-    let replications = plan.replications;
-    let worlds = 1 + scenario.sweep.as_ref().map_or(0, |sweep| sweep.worlds.len());
-    let progress = Progress::new(worlds * scenario.policies.len() * replications as usize);
-    let compared = |world: &World| {
-        compare(world, &scenario.policies, &scenario.fixed, &plan, &|_| {
-            progress.step();
-        })
-    };
-    let policies = compared(&scenario.world);
-    let sweep = match &scenario.sweep {
-        None => Vec::new(),
-        Some(sweep) => sweep
-            .worlds
-            .iter()
-            .map(|(label, world)| (label.clone(), compared(world)))
-            .collect(),
-    };
+    let progress = Progress::new(scenario::runs(&scenario, &plan));
+    let outcome = scenario::run(scenario, &plan, &|| progress.step());
     progress.finish();
-    Ok(Outcome {
-        scenario,
-        seed: arguments.seed,
-        replications,
-        policies,
-        sweep,
+    if let Some(folder) = &arguments.out {
+        write(folder, &outcome.files(&arguments.file.display().to_string()))?;
+    }
+    Ok(if arguments.json {
+        outcome.json()
+    } else if arguments.csv {
+        outcome.csv()
+    } else {
+        outcome.text()
     })
 }
 

@@ -1,5 +1,6 @@
 //! The claims of the scenarios that reproduce papers, each as a test.
 
+mod agreement;
 mod contest;
 mod figures;
 mod paper;

@@ -6,7 +6,7 @@ use retryguard_lab::{
 };
 
 use super::results::Results;
-use crate::chart::{Figure, Panel, Piece};
+use retryguard_report::chart::{Figure, Panel, Piece};
 
 /// A point stands for so many seconds: the 20 users send about 17 orders in one.
 const STEP: usize = 5;

@@ -1,7 +1,7 @@
 //! The trade-off: every setting by its time and its contention, and the line of those that nothing beats.
 
 use super::{Found, more};
-use crate::chart::{Figure, Panel, Piece};
+use retryguard_report::chart::{Figure, Panel, Piece};
 
 pub(super) fn svg(found: &Found, more_time: f64, without: &str) -> String {
     let place = |candidate: &super::Candidate| {

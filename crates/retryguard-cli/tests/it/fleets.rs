@@ -18,7 +18,7 @@ fn simulate(file: &Path, arguments: &[&str]) -> Output {
 }
 
 fn slides() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../evidence/scenarios/safe-clients.yaml")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/safe-clients.yaml")
 }
 
 /// A place of a test's own under the folder that cargo gives for such things.

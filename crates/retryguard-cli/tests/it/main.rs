@@ -1,12 +1,10 @@
 //! The command from the outside: what it prints, where, and how it exits.
 
-mod agreement;
 mod check;
 #[cfg(feature = "controller")]
 mod controller;
 mod demo;
 mod fleets;
-mod generated;
 mod lab;
 #[cfg(feature = "lab-real")]
 mod lab_real;

@@ -1,7 +1,7 @@
 //! Two panels of lines: total time on the left, contention time on the right, over availability.
 
 use super::Point;
-use crate::chart::{Figure, Panel};
+use retryguard_report::chart::{Figure, Panel};
 
 struct Series<'p> {
     name: String,

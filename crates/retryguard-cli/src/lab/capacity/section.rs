@@ -4,13 +4,12 @@ use std::fmt::Write as _;
 
 use retryguard_lab::experiment::{RATE, Rule, SWEPT, load_of};
 
+use retryguard_report::chart::{Figure, Panel, Piece};
+
 use super::{FORMAT, Sweep};
-use crate::{
-    chart::{Figure, Panel, Piece},
-    lab::{
-        report,
-        tables::{self, percent},
-    },
+use crate::lab::{
+    report,
+    tables::{self, percent},
 };
 
 const HOW: &str = "\

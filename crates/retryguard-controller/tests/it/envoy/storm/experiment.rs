@@ -6,14 +6,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+use retryguard_report::chart;
+
 use super::arm::{Actuator, Arm, Source};
 use super::service::PLACES;
 use super::timeline::{Timeline, Totals};
 use super::{CALM, CAPACITY, OVERLOAD, phases};
-// The pictures of the command line; a file without a dependency, and no reason for a crate.
-#[expect(dead_code, reason = "lines of many points need no marks")]
-#[path = "../../../../../retryguard-cli/src/chart.rs"]
-mod chart;
 
 const SEED: u64 = 1;
 const BEFORE: usize = 5;

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use retryguard_sim::comparison::{COLUMNS, Column, Kind, Summary};
 
-use super::{Outcome, number};
+use super::Outcome;
+use crate::{number, table::aligned};
 
-pub(crate) fn of(outcome: &Outcome) -> String {
+pub(super) fn of(outcome: &Outcome) -> String {
     let mut out = String::new();
     let scenario = &outcome.scenario;
     let focus = &scenario.world.services[scenario.world.focus].name;
@@ -41,7 +42,7 @@ pub(crate) fn of(outcome: &Outcome) -> String {
 }
 
 /// The columns that say something here: those of the table, and others where they are not all nothing.
-pub(crate) fn columns(summaries: &[Summary]) -> Vec<usize> {
+pub(super) fn columns(summaries: &[Summary]) -> Vec<usize> {
     let says = |index: usize| {
         summaries
             .iter()
@@ -76,7 +77,7 @@ fn comparison(outcome: &Outcome, summaries: &[Summary]) -> String {
 }
 
 /// The head, and for each policy our numbers and those of the source.
-pub(crate) fn rows(outcome: &Outcome, summaries: &[Summary]) -> Vec<Vec<String>> {
+pub(super) fn rows(outcome: &Outcome, summaries: &[Summary]) -> Vec<Vec<String>> {
     let columns = columns(summaries);
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut head = vec!["policy".to_owned()];
@@ -105,7 +106,7 @@ pub(crate) fn rows(outcome: &Outcome, summaries: &[Summary]) -> Vec<Vec<String>>
 }
 
 /// The bill that others are shown as a share of.
-pub(crate) fn relative_to(outcome: &Outcome, summaries: &[Summary]) -> Option<f64> {
+pub(super) fn relative_to(outcome: &Outcome, summaries: &[Summary]) -> Option<f64> {
     let name = outcome.scenario.source.as_ref()?.relative_to.as_ref()?;
     let base = summaries.iter().find(|it| it.name == *name)?.mean("bill");
     (base > 0.0).then_some(base)
@@ -131,33 +132,4 @@ fn quoted(outcome: &Outcome, policy: &str, columns: &[usize], relative: bool) ->
 
 fn column(index: usize) -> &'static Column {
     &COLUMNS[index]
-}
-
-/// Rows with their cells one under the other: the first to the left, the others to the right.
-pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
-    let widest = |place: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(place))
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..rows.iter().map(Vec::len).max().unwrap_or(0))
-        .map(widest)
-        .collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (place, cell) in row.iter().enumerate() {
-            let gap = " ".repeat(widths[place] - cell.chars().count());
-            if place == 0 {
-                let _ = write!(line, "{cell}{gap}");
-            } else {
-                let _ = write!(line, "  {gap}{cell}");
-            }
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    out
 }

@@ -1,13 +1,12 @@
-//! `retryguard simulate contest`: the public contest of backoffs.
+//! The public contest of backoffs, beside its reported numbers.
 
 use retryguard_sim::{
     contest::{REPORTED, contestants, rounds},
     statistics::Estimate,
     streams::Seed,
 };
-use serde_json::{Value, json};
 
-use super::table::aligned;
+use retryguard_report::table::aligned;
 
 struct Line {
     clients: u32,
@@ -55,23 +54,6 @@ pub(crate) fn text(seed: u64, count: u32) -> String {
         "the contest of backoffs: seed {seed}, means of {count} rounds\n\n{}",
         aligned(&rows)
     )
-}
-
-pub(crate) fn json(seed: u64, count: u32) -> Value {
-    let all: Vec<Value> = lines(seed, count)
-        .iter()
-        .map(|line| {
-            json!({
-                "clients": line.clients,
-                "backoff": line.name,
-                "writes": {"mean": line.writes.mean, "ci95": [line.writes.low(), line.writes.high()]},
-                "ms": {"mean": line.millis.mean, "ci95": [line.millis.low(), line.millis.high()]},
-                "reportedWrites": line.reported.0,
-                "reportedMs": line.reported.1,
-            })
-        })
-        .collect();
-    json!({"seed": seed, "rounds": count, "contest": all})
 }
 
 fn shown(estimate: Estimate) -> String {

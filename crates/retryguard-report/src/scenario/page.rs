@@ -1,12 +1,9 @@
 //! The report in a folder: a page that stands alone, the same for a repository, its pictures, and the numbers.
 
-mod pictures;
-mod strips;
-
 use std::fmt::Write as _;
 
-use super::{Outcome, csv, json, table, tournament::pipes};
-use crate::chart::escaped;
+use super::{Outcome, csv, json, pictures, table};
+use crate::{chart::escaped, table::pipes};
 
 /// Every file by its name.
 pub(super) fn files(outcome: &Outcome, path: &str) -> Vec<(String, String)> {

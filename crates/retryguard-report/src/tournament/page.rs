@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use retryguard_sim::tournament::{ORACLE, Tournament};
 
-use super::{OURS, Result, cost_rows, goodput_rows, pipes, where_we_lose};
+use super::{OURS, Result, cost_rows, goodput_rows, where_we_lose};
+use crate::table::pipes;
 
 pub(super) fn markdown(result: &Result) -> String {
     let (tried, held_out) = (&result.tried, &result.held_out);

@@ -1,4 +1,4 @@
-//! `retryguard simulate tournament`: every known policy in many worlds.
+//! The tournament: every known policy in many worlds.
 
 mod page;
 mod picture;
@@ -12,7 +12,7 @@ use retryguard_sim::{
 };
 use serde_json::{Value, json};
 
-use super::{progress::Progress, table::aligned};
+use crate::table::aligned;
 
 /// By how much of the oracle's goodput somebody must be better to be called so.
 const MARGIN: f64 = 0.01;
@@ -21,7 +21,7 @@ const MARGIN: f64 = 0.01;
 const OURS: &str = "retryguard";
 
 /// Both sets of worlds.
-pub(crate) struct Result {
+pub struct Result {
     seed: u64,
     replications: u32,
     /// The worlds that settings were chosen by.
@@ -30,23 +30,28 @@ pub(crate) struct Result {
     held_out: Tournament,
 }
 
-pub(crate) fn run(conducts: &[Conduct], plan: &Plan) -> Result {
-    let worlds = WORLDS.len() + HELD_OUT.len();
-    let progress = Progress::new(worlds * conducts.len() * plan.replications as usize);
-    let over = |worlds| tournament::run(worlds, conducts, plan, &|_| progress.step());
-    let result = Result {
+/// How many runs a tournament consists of.
+#[must_use]
+pub fn runs(conducts: &[Conduct], plan: &Plan) -> usize {
+    (WORLDS.len() + HELD_OUT.len()) * conducts.len() * plan.replications as usize
+}
+
+/// Runs every policy in every world; `step` is called after each run.
+#[must_use]
+pub fn run(conducts: &[Conduct], plan: &Plan, step: &(dyn Fn() + Sync)) -> Result {
+    let over = |worlds| tournament::run(worlds, conducts, plan, &|_| step());
+    Result {
         seed: plan.seed.0,
         replications: plan.replications,
         tried: over(WORLDS),
         held_out: over(HELD_OUT),
-    };
-    progress.finish();
-    result
+    }
 }
 
 impl Result {
     /// The tables: goodput, cost, and where ours loses.
-    pub(crate) fn text(&self) -> String {
+    #[must_use]
+    pub fn text(&self) -> String {
         let mut out = format!(
             "tournament: seed {}, {} worlds and {} held out, {} policies\n",
             self.seed,
@@ -71,7 +76,8 @@ impl Result {
     }
 
     /// The report in a folder.
-    pub(crate) fn files(&self) -> Vec<(String, String)> {
+    #[must_use]
+    pub fn files(&self) -> Vec<(String, String)> {
         vec![
             ("README.md".to_owned(), page::markdown(self)),
             (
@@ -90,7 +96,9 @@ impl Result {
         ]
     }
 
-    pub(crate) fn json(&self) -> String {
+    /// The result for other programs.
+    #[must_use]
+    pub fn json(&self) -> String {
         let policies: Vec<Value> = (0..self.tried.policies.len())
             .map(|policy| {
                 let mut entry = overall(&self.tried, policy);
@@ -110,7 +118,9 @@ impl Result {
         format!("{all:#}\n")
     }
 
-    pub(crate) fn csv(&self) -> String {
+    /// One line for each policy in each world.
+    #[must_use]
+    pub fn csv(&self) -> String {
         let mut out = String::from("set,world,policy,successRate,goodput,cost,p95Ms\n");
         for (set, tournament) in [("tried", &self.tried), ("heldOut", &self.held_out)] {
             for row in &tournament.rows {
@@ -233,18 +243,6 @@ fn where_we_lose(tournament: &Tournament) -> String {
     }
     for (what, share) in tournament.above_the_oracle() {
         let _ = writeln!(out, "- the oracle is no limit for {what}: {:.1}", 100.0 * share);
-    }
-    out
-}
-
-/// Rows as a table of Markdown.
-pub(crate) fn pipes(rows: &[Vec<String>]) -> String {
-    let mut out = String::new();
-    for (index, row) in rows.iter().enumerate() {
-        let _ = writeln!(out, "| {} |", row.join(" | "));
-        if index == 0 {
-            let _ = writeln!(out, "|---{}|", "|---:".repeat(row.len() - 1));
-        }
     }
     out
 }

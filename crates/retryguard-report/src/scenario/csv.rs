@@ -6,7 +6,7 @@ use retryguard_sim::comparison::{COLUMNS, Summary};
 
 use super::Outcome;
 
-pub(crate) fn of(outcome: &Outcome) -> String {
+pub(super) fn of(outcome: &Outcome) -> String {
     let mut out = String::from("scenario,value,policy");
     for column in COLUMNS {
         let _ = write!(out, ",{0},{0}Low,{0}High", column.key);

@@ -6,7 +6,7 @@ use retryguard_sim::{fleet::Claim, statistics::Estimate};
 use serde_json::{Map, Value, json};
 
 use super::{COLUMNS, Found, Outcome};
-use crate::simulate::number::with_confidence;
+use crate::number::with_confidence;
 
 pub(super) fn table(outcome: &Outcome) -> String {
     let mut rows = vec![header()];

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Outcome;
 
-pub(crate) fn of(outcome: &Outcome) -> Value {
+pub(super) fn of(outcome: &Outcome) -> Value {
     let mut all = json!({
         "scenario": outcome.scenario.name,
         "claim": outcome.scenario.claim,

@@ -5,31 +5,31 @@
 use std::fmt::Write as _;
 
 /// A picture.
-pub(crate) struct Figure<'t> {
+pub struct Figure<'t> {
     /// What stands above it.
-    pub(crate) title: &'t str,
+    pub title: &'t str,
     /// One or two panels, each with the same lines in the same order.
-    pub(crate) panels: Vec<Panel<'t>>,
+    pub panels: Vec<Panel<'t>>,
     /// The names of the lines.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
 }
 
 /// A pair of axes. The vertical one begins at zero.
-pub(crate) struct Panel<'t> {
+pub struct Panel<'t> {
     /// What the vertical axis measures.
-    pub(crate) label: &'t str,
+    pub label: &'t str,
     /// What the horizontal axis measures.
-    pub(crate) x_label: &'t str,
+    pub x_label: &'t str,
     /// Both ends of the horizontal axis.
-    pub(crate) x_range: (f64, f64),
+    pub x_range: (f64, f64),
     /// Where the horizontal axis is marked, and with what.
-    pub(crate) x_ticks: Vec<(f64, String)>,
+    pub x_ticks: Vec<(f64, String)>,
     /// The lines, each in one piece or in several.
-    pub(crate) lines: Vec<Vec<Piece>>,
+    pub lines: Vec<Vec<Piece>>,
 }
 
 /// Points that are joined. One alone is a mark.
-pub(crate) type Piece = Vec<(f64, f64)>;
+pub type Piece = Vec<(f64, f64)>;
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 260.0;
@@ -43,12 +43,12 @@ const DASHES: [&str; 4] = ["none", "7 4", "2 3", "9 3 2 3"];
 
 impl Figure<'_> {
     /// The picture as the text of an SVG file.
-    pub(crate) fn svg(&self) -> String {
+    pub fn svg(&self) -> String {
         self.drawn(false)
     }
 
     /// The same with a mark of its own shape on every point of a line: for many lines of few points that run close to each other.
-    pub(crate) fn svg_with_marks(&self) -> String {
+    pub fn svg_with_marks(&self) -> String {
         self.drawn(true)
     }
 
@@ -220,7 +220,7 @@ fn short(tick: f64) -> f64 {
 }
 
 /// A text as XML and HTML write it.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

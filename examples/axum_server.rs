@@ -14,17 +14,18 @@ const POLICY: &str = "
 services:
   search:
     server:
-      inFlight: 20      # requests inside, all together; background work may fill half of it
+      inFlight: 20      # requests inside, all together; of these, background retries may fill 50 %, background
+                        # first attempts 60 %, critical retries 90 %
       retryAfter: 2s    # what refused clients are told, spread over as much again
       deadline: 5s      # no request is worked on for longer
 ";
 
-/// Criticality, attempt, and how many such requests come at once.
+/// Criticality, attempt, and how many such requests come at once, in the order of their arrival.
 const CROWD: [(&str, &str, usize); 4] = [
-    ("sheddable", "2", 20),
     ("sheddable", "1", 20),
-    ("critical", "2", 4),
+    ("sheddable", "2", 20),
     ("critical", "1", 4),
+    ("critical", "2", 4),
 ];
 
 #[tokio::main]

@@ -62,6 +62,17 @@ async fn axum_server() {
         "overloaded: too many requests",
     ];
     check("axum_server", &promised).await;
+    // The example says that retries are shed before first attempts; its table must show it.
+    let text = output("axum_server").await;
+    let served = |level: &str, attempt: &str| -> u32 {
+        let mut rows = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let row = rows.find(|row| row.len() == 4 && (row[0], row[1]) == (level, attempt));
+        row.expect("a row of the table")[2].parse().expect("a number")
+    };
+    assert!(served("sheddable", "2") < served("sheddable", "1"), "{text}");
+    assert!(served("critical", "2") <= served("critical", "1"), "{text}");
 }
 
 #[tokio::test]

@@ -35,9 +35,6 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     };
     match retryguard_lab::block_on(demo::run(options)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => crate::output::failed(&error, 1),
     }
 }

@@ -17,7 +17,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use retryguard_lab::{
-    Configuration, Name, Settings, System, TimeScale,
+    Configuration, Interrupted, Name, Settings, System, TimeScale,
     settings::Capacity,
     trace::{self, Otlp},
 };
@@ -112,10 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(2)
-        }
+        Err(error) => crate::output::failed(&error, 2),
     }
 }
 
@@ -169,16 +166,21 @@ async fn keep_up(settings: Settings, serve: &Serve) -> anyhow::Result<()> {
     }
     println!("token {}", system.token());
     println!("policy {}", system.policy().digest());
-    if serve.with_parent {
+    let ended = if serve.with_parent {
         retryguard_lab::standard_input_closed().await;
+        None
     } else {
-        retryguard_lab::interrupt().await?;
-    }
+        Some(retryguard_lab::interrupt().await?)
+    };
     system.stop().await;
     if let Some(otlp) = otlp {
         otlp.flush().await;
     }
-    Ok(())
+    // SIGTERM is how a service is stopped; Ctrl-C exits as it does everywhere.
+    match ended {
+        Some(Interrupted::Interrupt) => Err(Interrupted::Interrupt.into()),
+        _ => Ok(()),
+    }
 }
 
 fn address(text: &str) -> Result<(Name, SocketAddr), String> {

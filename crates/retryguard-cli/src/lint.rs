@@ -1,26 +1,63 @@
 //! `retryguard lint FILE…`: judges policies before they are deployed.
 
+mod github;
+mod json;
+mod sarif;
+mod text;
+
 use std::{
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
 };
 
+use clap::ValueEnum;
 use retryguard_policy::{Diagnostics, LARGEST_FILE, Report, Severity, lint};
-use serde_json::{Value, json};
 
 /// Judge policy files: worst-case amplification, missing jitter, retries that do not fit, and more.
 ///
 /// Exits with 0 when no finding is of severity error, with 1 when one is, and with 2 when a file cannot be read
-/// as a policy. Every code is explained in docs/lint.md.
+/// as a policy. Every code is explained in docs/lint.md and by `retryguard explain CODE`. A comment in the file
+/// allows a finding and says why: `guard: off # retryguard: allow RG016: one call a day`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  retryguard lint policy.yaml
+  retryguard lint --deny warnings policies/*.yaml     fail on warnings, too
+  retryguard lint --format sarif policy.yaml          for code scanning
+  retryguard lint --format github policies/*.yaml     annotations in a GitHub workflow")]
 pub(crate) struct Arguments {
     /// The policy files; `-` reads from standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print one JSON object, or an array of them for several files.
+    /// How the findings are printed.
+    #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "json")]
+    format: Format,
+    /// The same as `--format json`.
     #[arg(long)]
     json: bool,
+    /// Fail on these, too.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    deny: Option<Deny>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line for each finding, and one for its cure.
+    Text,
+    /// One object for each file, one on a line.
+    Json,
+    /// SARIF 2.1.0: one log for all files.
+    Sarif,
+    /// Annotations of a GitHub workflow.
+    Github,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Deny {
+    /// Warnings.
+    Warnings,
+    /// Warnings and notes.
+    Notes,
 }
 
 /// What became of one file.
@@ -30,22 +67,37 @@ enum Judged {
     Unreadable(io::Error),
 }
 
+/// A file and what became of it.
+struct Checked {
+    file: String,
+    judged: Judged,
+}
+
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let judged: Vec<(String, Judged)> = arguments
+    let checked: Vec<Checked> = arguments
         .files
         .iter()
-        .map(|file| (file.display().to_string(), judge(file)))
+        .map(|file| Checked {
+            file: file.display().to_string(),
+            judged: judge(file),
+        })
         .collect();
-    tell_mistakes(&judged);
-    let mut out = io::stdout().lock();
-    let printed = if arguments.json {
-        print_json(&judged, &mut out)
+    text::print_mistakes(&checked);
+    let format = if arguments.json {
+        Format::Json
     } else {
-        print_lines(&judged, &mut out)
+        arguments.format
     };
-    match printed.and_then(|()| out.flush()) {
-        Ok(()) => exit_code(&judged),
-        // Whoever read our output has seen enough.
+    let out = match format {
+        Format::Text => text::findings(&checked),
+        Format::Json => json::objects(&checked),
+        Format::Sarif => format!("{:#}\n", sarif::log(&checked)),
+        Format::Github => github::annotations(&checked),
+    };
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => exit_code(&checked, arguments.deny),
+        // A broken pipe is not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("retryguard lint: cannot write the report: {error}");
@@ -77,103 +129,14 @@ fn read(file: &PathBuf) -> io::Result<String> {
     Ok(text)
 }
 
-fn tell_mistakes(judged: &[(String, Judged)]) {
-    for (file, judged) in judged {
-        match judged {
-            Judged::Report(_) => {}
-            Judged::Unreadable(error) => {
-                eprintln!("{file}: cannot be read: {error}; check the path and that it is text");
-            }
-            Judged::Mistakes(mistakes) => {
-                for mistake in mistakes.as_slice() {
-                    let (line, column) = (mistake.at.line, mistake.at.column);
-                    eprintln!("{file}:{line}:{column}: {}; {}", mistake.message, mistake.help);
-                }
-            }
-        }
-    }
-}
-
-fn print_lines(judged: &[(String, Judged)], out: &mut impl Write) -> io::Result<()> {
-    for (file, judged) in judged {
-        let Judged::Report(report) = judged else {
-            continue;
-        };
-        for finding in &report.findings {
-            writeln!(
-                out,
-                "{file}:{}: {} {}: {}\n    {}",
-                finding.line, finding.severity, finding.code, finding.message, finding.cure
-            )?;
-        }
-        writeln!(
-            out,
-            "{file}: amplification {}, {}, digest {}",
-            report.amplification,
-            counted(report),
-            report.digest
-        )?;
-    }
-    Ok(())
-}
-
-/// Such as `1 error, 2 warnings, no notes`.
-fn counted(report: &Report) -> String {
-    let count = |severity: Severity| {
-        let count = report
-            .findings
-            .iter()
-            .filter(|finding| finding.severity == severity)
-            .count();
-        match count {
-            0 => format!("no {severity}s"),
-            1 => format!("1 {severity}"),
-            _ => format!("{count} {severity}s"),
-        }
+fn exit_code(checked: &[Checked], deny: Option<Deny>) -> ExitCode {
+    let least = match deny {
+        None => Severity::Error,
+        Some(Deny::Warnings) => Severity::Warning,
+        Some(Deny::Notes) => Severity::Note,
     };
-    [Severity::Error, Severity::Warning, Severity::Note]
-        .map(count)
-        .join(", ")
-}
-
-fn print_json(judged: &[(String, Judged)], out: &mut impl Write) -> io::Result<()> {
-    let reports = judged.iter().filter_map(|(file, judged)| match judged {
-        Judged::Report(report) => Some((file, as_json(report))),
-        Judged::Mistakes(_) | Judged::Unreadable(_) => None,
-    });
-    if judged.len() == 1 {
-        for (_, report) in reports {
-            writeln!(out, "{report:#}")?;
-        }
-        return Ok(());
-    }
-    let all = reports.map(|(file, mut report)| {
-        report["file"] = json!(file);
-        report
-    });
-    writeln!(out, "{:#}", Value::Array(all.collect()))
-}
-
-fn as_json(report: &Report) -> Value {
-    let findings: Vec<Value> = report
-        .findings
-        .iter()
-        .map(|finding| {
-            json!({
-                "code": finding.code,
-                "severity": finding.severity.as_str(),
-                "line": finding.line,
-                "message": finding.message,
-                "cure": finding.cure,
-            })
-        })
-        .collect();
-    json!({"digest": report.digest, "amplification": report.amplification, "findings": findings})
-}
-
-fn exit_code(judged: &[(String, Judged)]) -> ExitCode {
-    let worst = judged.iter().map(|(_, judged)| match judged {
-        Judged::Report(report) => u8::from(report.has_errors()),
+    let worst = checked.iter().map(|checked| match &checked.judged {
+        Judged::Report(report) => u8::from(report.findings.iter().any(|finding| finding.severity >= least)),
         Judged::Mistakes(_) | Judged::Unreadable(_) => 2,
     });
     ExitCode::from(worst.max().unwrap_or(0))

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         .map_err(anyhow::Error::from)
         .and_then(|runtime| runtime.block_on(serve(arguments)));
     match served {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(ended) => ended,
         Err(error) => {
             eprintln!("retryguard policy serve: {error}");
             ExitCode::from(2)
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 #[cfg(feature = "controller")]
-async fn serve(arguments: &Serve) -> anyhow::Result<()> {
+async fn serve(arguments: &Serve) -> anyhow::Result<ExitCode> {
     use retryguard_controller::{actuator::policy_server::PolicyServer, config::listen::Listen};
     let listen = Listen {
         address: arguments.listen,
@@ -73,11 +73,11 @@ async fn serve(arguments: &Serve) -> anyhow::Result<()> {
         server.address()
     );
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    // SIGTERM is how a service is stopped; Ctrl-C exits as it does everywhere.
     tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
-        _ = terminate.recv() => {}
+        interrupted = tokio::signal::ctrl_c() => interrupted.map(|()| ExitCode::from(130)).map_err(Into::into),
+        _ = terminate.recv() => Ok(ExitCode::SUCCESS),
     }
-    Ok(())
 }
 
 /// One line of JSON for every event, on standard error.

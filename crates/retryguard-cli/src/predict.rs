@@ -51,6 +51,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
+/// The paper's algorithm has one threshold and must hold it exactly; the other modes do not use this number.
+const GUARD_MODE: &str = "it is the `threshold` of `guard: {mode: algorithm1}`; the other modes have two thresholds with a gap \
+                          between them, or none, and need no such number";
+
 struct Prediction {
     load: Load,
     attempts: Attempts,
@@ -158,6 +162,7 @@ impl Prediction {
             },
             "guardThreshold": self.guard_threshold(),
             "guardThresholdReason": self.guard_reason(),
+            "guardThresholdOf": GUARD_MODE,
         })
     }
 
@@ -175,13 +180,16 @@ impl Prediction {
             line("total load", &number(self.total_load), "times the capacity"),
             line(
                 "expected delay",
-                &number(self.delay.last_wait_omitted()),
-                &format!("first waits: what a caller waits between {}", counted(k)),
+                &number(self.delay.expected()),
+                &format!("first waits, as the paper defines it: a wait after each of {k} (Eqs. 6 and 7)"),
             ),
             line(
                 "",
-                &number(self.delay.expected()),
-                &format!("first waits as the paper defines it, a wait after each of {k} (Eqs. 6 and 7)"),
+                &number(self.delay.last_wait_omitted()),
+                &format!(
+                    "first waits without the last, which no attempt follows: between {}",
+                    counted(k)
+                ),
             ),
             line(
                 "",
@@ -200,6 +208,7 @@ impl Prediction {
         ));
         let threshold = self.guard_threshold().map_or_else(|| "none".to_owned(), percent);
         lines.push(line("guard threshold", &threshold, &self.guard_reason()));
+        lines.push(line("", "", GUARD_MODE));
         lines.join("\n") + "\n"
     }
 }

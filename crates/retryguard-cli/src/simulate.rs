@@ -10,13 +10,14 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use retryguard_policy::Policy;
+use retryguard_policy::{Policy, reading::nearest};
 use retryguard_report::{scenario, tournament};
 use retryguard_sim::{
     comparison::Plan,
-    conduct::{Conduct, NAMES, named},
+    conduct::{Conduct, NAMES, Rules, named},
     scenario::Scenario,
     streams::Seed,
+    world::World,
 };
 
 use crate::output::{print, write};
@@ -117,6 +118,13 @@ fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
     if !arguments.policies.is_empty() {
         let own: Vec<Conduct> = scenario.policies.iter().chain(&scenario.fixed).cloned().collect();
         scenario.policies = chosen(&arguments.policies, &own)?;
+        for stranger in scenario
+            .policies
+            .iter()
+            .filter_map(|conduct| strangers(conduct, &scenario.world))
+        {
+            eprintln!("warning: {stranger}");
+        }
     }
     let plan = plan(arguments, scenario.replications)?;
     let progress = Progress::new(scenario::runs(&scenario, &plan));
@@ -132,6 +140,37 @@ fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
     } else {
         outcome.text()
     })
+}
+
+/// What to say of a policy file whose services are all unknown in the world: only its defaults take part.
+fn strangers(conduct: &Conduct, world: &World) -> Option<String> {
+    let Rules::File(policy) = &conduct.rules else {
+        return None;
+    };
+    let listed: Vec<&str> = policy.services().map(|(name, _)| name).collect();
+    let there: Vec<&str> = world
+        .services
+        .iter()
+        .map(|service| service.name.as_str())
+        .collect();
+    if listed.is_empty() || listed.iter().any(|name| there.contains(name)) {
+        return None;
+    }
+    Some(format!(
+        "policy {} lists {}, and the scenario's services are {}: only its `defaults` apply; rename one or the other",
+        conduct.name,
+        some_of(&listed),
+        some_of(&there)
+    ))
+}
+
+fn some_of(names: &[&str]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 fn read(path: &Path) -> anyhow::Result<Scenario> {
@@ -164,8 +203,10 @@ fn chosen(wanted: &[String], own: &[Conduct]) -> anyhow::Result<Vec<Conduct>> {
                     .map(|it| it.name.as_str())
                     .chain(NAMES.iter().map(|(name, _)| *name));
                 let known: Vec<&str> = known.collect();
+                let near = nearest(name, known.iter().copied())
+                    .map_or_else(String::new, |near| format!("did you mean {near}? "));
                 bail!(
-                    "there is no policy {name}; give one of {}, or the path of a policy file",
+                    "there is no policy {name}; {near}give one of {}, or the path of a policy file",
                     known.join(", ")
                 );
             }

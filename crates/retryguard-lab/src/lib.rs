@@ -32,7 +32,7 @@ pub mod trace;
 
 pub use configuration::Configuration;
 pub use name::Name;
-pub use runtime::{block_on, interrupt, log_to_stderr, standard_input_closed};
+pub use runtime::{Interrupted, block_on, interrupt, log_to_stderr, standard_input_closed};
 pub use scale::TimeScale;
 pub use settings::Settings;
 pub use system::System;

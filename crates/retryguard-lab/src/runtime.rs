@@ -31,16 +31,46 @@ pub async fn standard_input_closed() {
     let _ = closed.await;
 }
 
-/// Waits for Ctrl-C, or a polite end from outside.
+/// The signal that ended a run before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupted {
+    /// SIGINT: Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
+impl Interrupted {
+    /// The exit code that shells give a process that ends by this signal.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Interrupt => 130,
+            Self::Terminate => 143,
+        }
+    }
+}
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted: the run was given up, and nothing of it stays behind")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Waits for Ctrl-C or SIGTERM.
 ///
 /// # Errors
-/// Where the system does not tell of signals.
-pub async fn interrupt() -> anyhow::Result<()> {
+/// If signal handlers cannot be installed.
+pub async fn interrupt() -> anyhow::Result<Interrupted> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut ended = signal(SignalKind::terminate())?;
     tokio::select! {
-        result = tokio::signal::ctrl_c() => result?,
-        _ = ended.recv() => {}
+        result = tokio::signal::ctrl_c() => {
+            result?;
+            Ok(Interrupted::Interrupt)
+        }
+        _ = ended.recv() => Ok(Interrupted::Terminate),
     }
-    Ok(())
 }

@@ -23,7 +23,7 @@ mod yaml;
 
 pub use classifier::{Classifier, NetworkError};
 pub use diagnostics::{Diagnostic, Diagnostics, Position};
-pub use lint::{Code, Finding, Report, Severity, lint, lint_codes};
+pub use lint::{Allowed, Code, Finding, Report, Severity, lint, lint_codes};
 pub use policy::{Idempotency, Policy, Service, Trust};
 pub use reference::{key_reference, lint_reference, schema};
 pub use yaml::{DEEPEST_NESTING, LARGEST_FILE};

@@ -89,8 +89,8 @@ pub fn read(text: &str, mistakes: &mut Mistakes) -> Option<Node> {
     if text.len() > LARGEST_FILE {
         mistakes.add(
             Position::START,
-            format!("the file has {} bytes", text.len()),
-            format!("a policy has at most {LARGEST_FILE}; split it by target"),
+            format!("the file has more than {LARGEST_FILE} bytes"),
+            "that is the largest policy; split it by target",
         );
         return None;
     }

@@ -109,7 +109,7 @@ impl Check {
             return self.run_policy();
         }
         match (&self.suite, &self.model) {
-            (Some(Suite::ResiliencyPatterns), _) => suite::run(&self.out),
+            (Some(Suite::ResiliencyPatterns), _) => suite::run(&self.out, self.json),
             (None, Some(path)) => self.run_model(path),
             (None, None) => Err(Wrong(anyhow!(
                 "nothing to check is given: give a model, --policy FILE, or --suite resiliency-patterns"

@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::Context;
 use rayon::prelude::*;
 use retryguard_model::{Constants, Model, Options, Properties, Value};
+use serde_json::json;
 
 use super::embedded::{PATTERNS, Pattern, TIMES};
 use crate::output::print;
@@ -28,7 +29,7 @@ struct Point {
     contention: f64,
 }
 
-pub(super) fn run(folder: &Path) -> anyhow::Result<()> {
+pub(super) fn run(folder: &Path, json: bool) -> anyhow::Result<()> {
     let points = sweep(PATTERNS, AVAILABILITIES)?;
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
@@ -42,7 +43,32 @@ pub(super) fn run(folder: &Path) -> anyhow::Result<()> {
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         eprintln!("wrote {}", path.display());
     }
-    print(&claims::report(&rounded))
+    print(&if json {
+        format!("{:#}\n", as_json(&rounded))
+    } else {
+        claims::report(&rounded)
+    })
+}
+
+fn as_json(points: &[Point]) -> serde_json::Value {
+    let claims: Vec<_> = claims::all(points)
+        .into_iter()
+        .map(|(holds, claim, numbers)| json!({"claim": claim, "holds": holds, "numbers": numbers}))
+        .collect();
+    let points: Vec<_> = points
+        .iter()
+        .map(|point| {
+            json!({
+                "model": point.model,
+                "parameter": point.parameter,
+                "value": point.value,
+                "availability": point.availability,
+                "totalTime": point.total,
+                "contentionTime": point.contention,
+            })
+        })
+        .collect();
+    json!({"claims": claims, "points": points})
 }
 
 /// Everything that is made from the table.
@@ -112,6 +138,16 @@ mod tests {
             "README.md" => include_str!("../../../../docs/evidence/resiliency-patterns/README.md"),
             other => panic!("{other} is not committed"),
         }
+    }
+
+    #[test]
+    fn json_has_every_claim_and_every_point() {
+        let points = table::read(COMMITTED).unwrap();
+        let json = as_json(&points);
+        assert_eq!(json["claims"].as_array().map(Vec::len), Some(8));
+        assert!(json["claims"][0]["holds"].is_boolean());
+        assert_eq!(json["points"].as_array().map(Vec::len), Some(points.len()));
+        assert_eq!(json["points"][0]["totalTime"], points[0].total);
     }
 
     #[test]

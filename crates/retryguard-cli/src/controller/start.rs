@@ -36,8 +36,10 @@ pub(super) fn run(path: &Path, dry_run: bool, leave: bool) -> ExitCode {
         }
     };
     match runtime.block_on(controller(&config, dry_run, leave)) {
-        Ok(Ended::Incomplete) => ExitCode::FAILURE,
-        Ok(_) => ExitCode::SUCCESS,
+        Ok((Ended::Incomplete, _)) => ExitCode::FAILURE,
+        // SIGTERM is how a service is stopped; Ctrl-C exits as it does everywhere.
+        Ok((_, true)) => ExitCode::from(130),
+        Ok((_, false)) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("retryguard controller: {error}");
             ExitCode::from(2)
@@ -45,20 +47,25 @@ pub(super) fn run(path: &Path, dry_run: bool, leave: bool) -> ExitCode {
     }
 }
 
-async fn controller(config: &Config, dry_run: bool, leave: bool) -> anyhow::Result<Ended> {
+/// How it ended, and whether by Ctrl-C.
+async fn controller(config: &Config, dry_run: bool, leave: bool) -> anyhow::Result<(Ended, bool)> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let parts = start::parts(config, dry_run, leave).await?;
     let (asking, asks) = mpsc::channel(QUESTIONS);
     let port = serve::status(&config.status, asking).await?;
     eprintln!("status on {}", port.address());
-    Ok(run_loop(parts, asks, async move {
+    let (mark, interrupted) = tokio::sync::oneshot::channel();
+    let ended = run_loop(parts, asks, async move {
         tokio::select! {
             _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = interrupt.recv() => {
+                let _ = mark.send(());
+            }
         }
     })
-    .await)
+    .await;
+    Ok((ended, interrupted.await.is_ok()))
 }
 
 fn tell(error: &ConfigError) -> ExitCode {

@@ -88,12 +88,11 @@ impl Arguments {
             tries: self.tries,
         }
         .run()?;
-        let json = format!("{:#}\n", sweep.json());
         if let Some(folder) = &self.out {
             output::write(folder, &sweep.files())?;
         }
         output::print(&if self.json {
-            json
+            format!("{:#}\n", output::camel_case(sweep.json()))
         } else {
             section::terminal(&sweep)
         })

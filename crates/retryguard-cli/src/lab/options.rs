@@ -1,6 +1,9 @@
 //! `retryguard lab run` and `retryguard lab matrix`: what is run, and how it is told.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -73,7 +76,7 @@ impl Run {
         let outcomes = options.outcomes(&configurations, &options.faults(&[Trouble::PaymentErrors]))?;
         let results = Results::new(Machine::now(), outcomes);
         let text = if self.json {
-            format!("{:#}\n", results.json())
+            format!("{:#}\n", output::camel_case(results.json()))
         } else {
             tables::terminal(&results)
         };
@@ -94,8 +97,19 @@ impl Matrix {
     pub(super) fn run(&self) -> anyhow::Result<()> {
         let options = &self.options;
         let folder = options.out.clone().unwrap_or_else(|| PathBuf::from("lab-matrix"));
+        let made = !folder.exists();
         // A folder that cannot be written is better known now than in a quarter of an hour.
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let result = self.run_into(&folder);
+        if result.is_err() && made {
+            // Only an empty folder is removed: what was written stays.
+            let _ = fs::remove_dir(&folder);
+        }
+        result
+    }
+
+    fn run_into(&self, folder: &Path) -> anyhow::Result<()> {
+        let options = &self.options;
         let (configurations, faults) = (
             options.configurations(&Configuration::ALL)?,
             options.faults(&Trouble::ALL),
@@ -117,7 +131,7 @@ impl Matrix {
             };
             results.sweep = Some(plan.run()?);
         }
-        output::write(&folder, &report::files(&results))?;
+        output::write(folder, &report::files(&results))?;
         output::print(&tables::terminal(&results))
     }
 }

@@ -3,7 +3,7 @@
 use retryguard_model::{Constants, Value};
 use serde_json::{Map, json};
 
-use super::{Search, number, own, time, whole};
+use super::{Search, micros, number, own, time, whole};
 use crate::check::policy::{Lowered, Pattern, World};
 
 const NAMES: &[&str] = &["MAX_ERR", "MAX_SUC", "MIN_TO", "MAX_TO"];
@@ -47,12 +47,12 @@ pub(super) fn search(world: &World, lowered: &Lowered) -> anyhow::Result<Search>
             ])
         },
         advice: |chosen, unit| {
-            let micros = |name: &str| format!("{:.0}us", number(chosen, name) * unit * 1e6);
+            let time = |name: &str| micros(number(chosen, name) * unit);
             format!(
-                "breaker: {{trip: consecutive, failures: {}, openFor: {}, openForAtMost: {}, closeAfter: {}}}",
+                "breaker: {{trip: consecutive, failures: {}, openFor: {}, openForAtMost: {}, closeAfter: {}}}\n",
                 number(chosen, "MAX_ERR"),
-                micros("MIN_TO"),
-                micros("MAX_TO"),
+                time("MIN_TO"),
+                time("MAX_TO"),
                 number(chosen, "MAX_SUC")
             )
         },
@@ -68,7 +68,7 @@ fn grid(written: Constants) -> Vec<Constants> {
     times.sort_by(f64::total_cmp);
     times.dedup_by(|a, b| (*a / *b - 1.0).abs() < 0.05);
     let mut grid = vec![written];
-    for failures in [1, 2, 3, 5] {
+    for failures in [1, 2, 3, 5, 8] {
         for successes in [1, 2] {
             for time in &times {
                 for cap in [1.0, 4.0] {

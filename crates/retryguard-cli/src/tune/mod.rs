@@ -1,6 +1,7 @@
 //! `retryguard tune`: the retries, or the breaker, that hold the least of the network for at most so much more time.
 
 mod breaker;
+mod clean;
 mod picture;
 mod retries;
 
@@ -52,7 +53,7 @@ struct Search {
     grid: Vec<Constants>,
     words: fn(&Constants, f64) -> String,
     keys: fn(&Constants, f64) -> Map<String, serde_json::Value>,
-    /// How the tuned settings are written in a policy.
+    /// How the settings are written in a policy: keys of a service.
     advice: fn(&Constants, f64) -> String,
 }
 
@@ -84,7 +85,8 @@ impl Tune {
             Some(Pattern::Breaker) => breaker::search(&world, &lowered)?,
             _ => retries::search(&lowered)?,
         };
-        let found = self.search(&lowered, &search)?;
+        let service = clean::Service::of(&world)?;
+        let found = self.search(&lowered, &search, &service)?;
         if let Some(path) = &self.svg {
             let text = picture::svg(&found, self.more_time, search.without.0);
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -96,7 +98,7 @@ impl Tune {
         })
     }
 
-    fn search(&self, lowered: &Lowered, search: &Search) -> anyhow::Result<Found> {
+    fn search(&self, lowered: &Lowered, search: &Search, service: &clean::Service) -> anyhow::Result<Found> {
         let plain = solved(&search.plain, &Constants::new())?;
         let all: Vec<Candidate> = search
             .grid
@@ -108,11 +110,12 @@ impl Tune {
         let tuned = all
             .iter()
             .filter(|candidate| candidate.total <= limit)
+            .filter(|candidate| service.passes(&(search.advice)(&candidate.chosen, lowered.unit)))
             .min_by(|a, b| a.contention.total_cmp(&b.contention))
             .with_context(|| {
                 let least = all.iter().map(|c| c.total).fold(f64::INFINITY, f64::min);
                 format!(
-                    "no setting stays within {} % more time: the quickest takes {:.1} % more, give at least that with --more-time",
+                    "no setting that passes `retryguard lint` stays within {} % more time: the quickest of all takes {:.1} % more, give more than that with --more-time",
                     self.more_time,
                     more(least, plain.total)
                 )
@@ -139,6 +142,7 @@ impl Tune {
             "candidates": found.all.len(),
             "asWritten": one(&found.written),
             "tuned": one(&found.tuned),
+            "policy": (search.advice)(&found.tuned.chosen, lowered.unit),
         });
         out[search.without.1] =
             json!({"totalTime": found.plain.total, "contentionTime": found.plain.contention});
@@ -163,7 +167,13 @@ fn text(lowered: &Lowered, search: &Search, found: &Found) -> String {
         let settings = (search.words)(&candidate.chosen, lowered.unit);
         let _ = writeln!(out, "{name}: {settings}: {}", costs(candidate));
     }
-    let _ = writeln!(out, "# {}", (search.advice)(&found.tuned.chosen, lowered.unit));
+    let _ = writeln!(
+        out,
+        "# in the policy, under the service (it passes `retryguard lint`):"
+    );
+    for line in (search.advice)(&found.tuned.chosen, lowered.unit).lines() {
+        let _ = writeln!(out, "    {line}");
+    }
     out
 }
 
@@ -209,6 +219,11 @@ fn time(seconds: f64) -> String {
     } else {
         format!("{seconds:.1} s")
     }
+}
+
+/// A time for a policy file, to the microsecond.
+fn micros(seconds: f64) -> String {
+    format!("{:.0}us", seconds * 1e6)
 }
 
 fn number(constants: &Constants, name: &str) -> f64 {

@@ -3,7 +3,7 @@
 use retryguard_model::{Constants, Value};
 use serde_json::{Map, json};
 
-use super::{Search, number, own, time, whole};
+use super::{Search, micros, number, own, time, whole};
 use crate::check::policy::Lowered;
 
 const NAMES: &[&str] = &["MAX_RET", "MIN_BO", "MAX_BO"];
@@ -50,12 +50,16 @@ pub(super) fn search(lowered: &Lowered) -> anyhow::Result<Search> {
             ])
         },
         advice: |chosen, unit| {
-            let first = number(chosen, "MIN_BO") * unit;
-            format!(
-                "with full jitter, a mean wait of {} is an initial delay of {}",
-                time(first),
-                time(2.0 * first)
-            )
+            // Full jitter halves the mean, so that a delay is twice the mean wait.
+            let delay = |name: &str| micros(2.0 * number(chosen, name) * unit);
+            match whole(chosen, "MAX_RET") {
+                0 => "maxRetries: 0\n".to_owned(),
+                retries => format!(
+                    "maxRetries: {retries}\ninitialDelay: {}\nmaxDelay: {}\njitter: full\n",
+                    delay("MIN_BO"),
+                    delay("MAX_BO")
+                ),
+            }
         },
     })
 }

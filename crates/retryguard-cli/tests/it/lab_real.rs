@@ -127,7 +127,7 @@ fn an_interrupted_run_leaves_nothing_in_the_database() {
         .expect("a pipe")
         .read_to_string(&mut said)
         .expect("text");
-    assert_eq!(run.wait().expect("it ends").code(), Some(2), "{said}");
+    assert_eq!(run.wait().expect("it ends").code(), Some(130), "{said}");
     assert!(said.contains("interrupted"), "{said}");
     let left = retryguard_lab::block_on(schemas()).expect("a server that answers");
     assert_eq!(left, Vec::<String>::new());

@@ -176,6 +176,38 @@ fn a_tuned_breaker_keeps_to_the_extra_time_and_earns_what_it_promises() {
     }
 }
 
+/// `tune` once proposed breakers and retries that `lint` warned of.
+#[test]
+fn what_is_proposed_passes_the_linter() {
+    for pattern in ["retry", "breaker"] {
+        for more in ["5", "60"] {
+            let arguments = [
+                "--json",
+                "--more-time",
+                more,
+                "--pattern",
+                pattern,
+                "--response-time",
+                "450ms",
+            ];
+            let found = json(&payments("tune", &arguments));
+            let proposed = found["policy"].as_str().expect("keys of a service");
+            let keys: String = proposed.lines().map(|line| format!("    {line}\n")).collect();
+            let retries = if pattern == "breaker" {
+                "    maxRetries: 1\n"
+            } else {
+                ""
+            };
+            let text = format!("services:\n  payments:\n    attemptTimeout: 900ms\n{retries}{keys}");
+            let path = scratch(&format!("proposed-{pattern}-{more}.yaml"));
+            std::fs::write(&path, &text).expect("a file");
+            let linted = run(&["lint", "--deny", "warnings", &path.display().to_string()]);
+            let said = String::from_utf8_lossy(&linted.stdout).into_owned();
+            assert!(linted.status.success(), "{text}\n{said}");
+        }
+    }
+}
+
 #[test]
 fn the_trade_off_is_a_picture() {
     let path = scratch("front.svg");

@@ -57,3 +57,23 @@ fn bad_numbers_exit_with_two_and_say_what_to_give() {
         assert!(talk.contains(expected), "{arguments}: {talk}");
     }
 }
+
+/// Text and JSON once gave two different numbers the name "expected delay".
+#[test]
+fn text_and_json_agree_on_the_expected_delay() {
+    let arguments = "--load 1.5 --attempts 5";
+    let json: Value = serde_json::from_slice(&predict(&format!("{arguments} --json")).stdout).expect("JSON");
+    let text = String::from_utf8(predict(arguments).stdout).expect("text");
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("expected delay"))
+        .expect("a line");
+    let number: f64 = line
+        .split_whitespace()
+        .nth(2)
+        .expect("a number")
+        .parse()
+        .expect("a number");
+    let expected = json["expectedDelay"].as_f64().expect("a number");
+    assert!((number - expected).abs() < 1e-3, "{line}: {expected}");
+}

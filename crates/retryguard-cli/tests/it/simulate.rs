@@ -202,3 +202,31 @@ fn the_tournament_speaks_every_format() {
     assert!(lines.clone().any(|line| line.starts_with("tried,stable,none,")));
     assert!(lines.any(|line| line.starts_with("heldOut,one-errors,none,")));
 }
+
+#[test]
+fn a_misspelt_policy_gets_the_name_that_was_meant() {
+    let (_, talk, code) = retryguard(&[&small("misspelt"), "--policy", "imediate"]);
+    assert_eq!(code, Some(2));
+    assert!(talk.contains("did you mean immediate?"), "{talk}");
+}
+
+/// A policy for other services than the scenario's does nothing but its defaults, and must say so.
+#[test]
+fn a_policy_whose_services_are_not_there_is_warned_of() {
+    let scenario = small("strangers");
+    let policy = scratch("simulate").join("strangers-policy.yaml");
+    for (text, warned) in [
+        ("services: {shop: {maxRetries: 5}}", true),
+        ("services: {store: {maxRetries: 1}, shop: {}}", false),
+        ("defaults: {maxRetries: 1}", false),
+    ] {
+        fs::write(&policy, text).expect("a scratch file can be written");
+        let (_, talk, code) = retryguard(&[&scenario, "--policy", &policy.to_string_lossy()]);
+        assert_eq!(code, Some(0), "{talk}");
+        assert_eq!(
+            talk.contains("lists shop, and the scenario's services are store"),
+            warned,
+            "{talk}"
+        );
+    }
+}

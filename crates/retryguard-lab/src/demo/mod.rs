@@ -48,7 +48,7 @@ const EVERY: Duration = Duration::from_millis(250);
 /// Runs the demo to its end, or until it is interrupted.
 ///
 /// # Errors
-/// Where the system cannot be started.
+/// If the system cannot be started, and [`Interrupted`](crate::Interrupted) if a signal ended it before its time.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let life = Life::begin();
     let (frames, seen) = watch::channel(Frame::default());
@@ -65,17 +65,17 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         }
     };
     let interrupted = tokio::select! {
-        signal = crate::interrupt() => { signal?; true }
-        result = shown => { result?; false }
+        signal = crate::interrupt() => Some(signal?),
+        result = shown => { result?; None }
     };
     screen::restore(on_screen);
-    if interrupted || !seen.borrow().is_over() {
+    if interrupted.is_some() || !seen.borrow().is_over() {
         // Dropping the task drops its system, and with it ports and files.
         acts.abort();
         let _ = (&mut acts).await;
         life.end();
-        eprintln!("interrupted: nothing is left behind");
-        return Ok(());
+        // On the screen, `q` and Ctrl-C are keys and not signals.
+        return Err(interrupted.unwrap_or(crate::Interrupted::Interrupt).into());
     }
     acts.await??;
     summary::print(&seen.borrow());
@@ -85,7 +85,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             options.stay.as_secs()
         );
         tokio::select! {
-            signal = crate::interrupt() => signal?,
+            signal = crate::interrupt() => {
+                let interrupted = signal?;
+                life.end();
+                return Err(interrupted.into());
+            }
             () = clock::sleep(options.stay) => {}
         }
     }

@@ -3,6 +3,7 @@
 use tokio::sync::watch;
 
 use super::frame::{Arm, Frame, Phase};
+use crate::Name;
 
 /// Prints until both runs are over.
 pub(super) async fn show(url: &str, mut frames: watch::Receiver<Frame>) {
@@ -48,8 +49,12 @@ fn line(arm: &Arm) -> String {
     let Some(point) = arm.points.last() else {
         return String::new();
     };
+    let edge = arm.edges.iter().find(|edge| edge.to == Name::Payments.as_str());
+    let state = |name: &str, state: Option<&'static str>| {
+        state.map_or_else(|| format!("no {name}"), |state| format!("{name} {state}"))
+    };
     format!(
-        "{:5.1} s  {:9}  orders {:4.0}/s  paid {:4.0}/s  attempts at payments {:4.0}/s  amplification {:4.1}  waiting {:3}  breaker {}  guard {}",
+        "{:5.1} s  {:9}  orders {:4.0}/s  paid {:4.0}/s  attempts at payments {:4.0}/s  amplification {:4.1}  waiting {:3}  {}  {}",
         point.at,
         words(arm.phase),
         point.calls,
@@ -57,8 +62,8 @@ fn line(arm: &Arm) -> String {
         point.attempts,
         point.amplification,
         point.waiting,
-        ["closed", "open", "half-open"][usize::from(point.breaker.min(2))],
-        ["on", "off", "ramping"][usize::from(point.guard.min(2))],
+        state("breaker", edge.and_then(|edge| edge.breaker)),
+        state("guard", edge.and_then(|edge| edge.guard)),
     )
 }
 
@@ -69,5 +74,37 @@ pub(super) const fn words(phase: Phase) -> &'static str {
         Phase::Broken => "BROKEN",
         Phase::After => "mended",
         Phase::Done => "over",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::{EdgeFrame, frame::Point};
+
+    /// The first run has neither breaker nor guard, and a line must not claim that they are at rest.
+    #[test]
+    fn a_part_that_is_not_there_has_no_state() {
+        let edge = |breaker, guard| EdgeFrame {
+            from: "orders",
+            to: "payments",
+            calls: 0.0,
+            attempts: 0.0,
+            failing: 0.0,
+            breaker,
+            guard,
+        };
+        let mut arm = Arm {
+            points: vec![Point::default()],
+            edges: vec![edge(None, None)],
+            ..Arm::default()
+        };
+        assert!(line(&arm).ends_with("no breaker  no guard"), "{}", line(&arm));
+        arm.edges = vec![edge(Some("open"), Some("ramping"))];
+        assert!(
+            line(&arm).ends_with("breaker open  guard ramping"),
+            "{}",
+            line(&arm)
+        );
     }
 }

@@ -65,7 +65,7 @@ where
     let result = tokio::select! {
         result = all_of(jobs, &mut running, at_once, done) => result,
         interrupted = crate::interrupt() => match interrupted {
-            Ok(()) => Err(anyhow::anyhow!("interrupted: the runs were given up, and nothing of them stays behind")),
+            Ok(interrupted) => Err(interrupted.into()),
             Err(error) => Err(error),
         },
     };

@@ -238,7 +238,7 @@ pub(super) const NO_ATTEMPT_TIMEOUT: Code = Code {
 pub(super) const UNLISTED: Code = Code {
     id: "RG020",
     title: "a call to a service that is not listed",
-    severity: "note",
+    severity: "warning where a listed name is nearly the same, note otherwise",
     why: "It takes the defaults, which is fine if it is meant. It is also what a misspelt name looks like.",
     cure: "list the service, even with nothing under it, or correct the name",
     example: "services:\n  orders: {maxRetries: 0, calls: [stroe]}\n",
@@ -277,6 +277,28 @@ pub(super) const GATE: Code = Code {
     mended: "defaults: {gate: {scope: retries}}\n",
 };
 
+pub(super) const BAD_ALLOW: Code = Code {
+    id: "RG024",
+    title: "an allowance that cannot be used",
+    severity: "error",
+    why: "A comment that allows a finding is read by the people who review the next change. Without a reason they cannot \
+          tell whether it still holds, and with a misspelt code it allows nothing.",
+    cure: "write `# retryguard: allow RG016: the reason`, behind the key or on the line above it",
+    example: "defaults: {guard: off} # retryguard: allow RG016\n",
+    mended: "defaults: {guard: off} # retryguard: allow RG016: this job makes one call a day\n",
+};
+
+pub(super) const IDLE_ALLOW: Code = Code {
+    id: "RG025",
+    title: "an allowance that allows nothing",
+    severity: "note",
+    why: "What was allowed is no longer there, or the comment stands on another line. It would hide the finding when it \
+          comes back.",
+    cure: "remove the comment, or move it to the line of the finding",
+    example: "defaults: {guard: on} # retryguard: allow RG016: this job makes one call a day\n",
+    mended: "defaults: {guard: on}\n",
+};
+
 /// Every code that a finding can have, for tools that explain or filter them.
 #[must_use]
 pub const fn lint_codes() -> &'static [Code] {
@@ -308,4 +330,6 @@ pub(crate) const CODES: &[Code] = &[
     WIDE_BUDGET,
     NO_DEADLINE,
     GATE,
+    BAD_ALLOW,
+    IDLE_ALLOW,
 ];

@@ -21,6 +21,8 @@ struct Draft {
     /// The services that it is about; empty where the message names them itself.
     about: Vec<String>,
     message: String,
+    /// In place of the code's own cure.
+    cure: Option<String>,
 }
 
 impl Findings {
@@ -46,6 +48,7 @@ impl Findings {
             line,
             about: vec![service.to_owned()],
             message,
+            cure: None,
         });
     }
 
@@ -57,6 +60,26 @@ impl Findings {
             line,
             about: Vec::new(),
             message,
+            cure: None,
+        });
+    }
+
+    /// Adds a finding whose cure depends on the policy.
+    pub(super) fn cured(
+        &mut self,
+        code: &'static Code,
+        severity: Severity,
+        line: u32,
+        message: String,
+        cure: String,
+    ) {
+        self.found.push(Draft {
+            code,
+            severity,
+            line,
+            about: Vec::new(),
+            message,
+            cure: Some(cure),
         });
     }
 
@@ -76,7 +99,7 @@ impl Findings {
                     Some(names) => format!("{names}: {}", draft.message),
                     None => draft.message,
                 },
-                cure: draft.code.cure.to_owned(),
+                cure: draft.cure.unwrap_or_else(|| draft.code.cure.to_owned()),
             })
             .collect();
         findings.sort_by_key(|finding| (finding.line, std::cmp::Reverse(finding.severity), finding.code));

@@ -1,5 +1,6 @@
 //! What a policy says without a mistake, and should not say all the same.
 
+mod allowed;
 mod code;
 mod findings;
 mod graph;
@@ -71,10 +72,22 @@ pub struct Report {
     pub digest: String,
     /// The attempts that can arrive at a target for one call at the edge, along the worst path of `calls`,
     /// hedges included. What each layer's own rules allow: budgets, breakers and the mark of a failure that
-    /// was already retried keep it lower, where every layer obeys them.
-    pub amplification: u64,
-    /// The findings, in the order of the file.
+    /// was already retried keep it lower, where every layer obeys them. `None` where the calls form a cycle,
+    /// because no bound exists then.
+    pub amplification: Option<u64>,
+    /// The findings, in the order of the file, without those that the file allows.
     pub findings: Vec<Finding>,
+    /// What the file allows by a comment, with its reason.
+    pub allowed: Vec<Allowed>,
+}
+
+/// A finding that a comment of the file allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// The finding.
+    pub finding: Finding,
+    /// Why it is allowed, as the comment says.
+    pub reason: String,
 }
 
 impl Report {
@@ -98,12 +111,13 @@ pub fn lint(text: &str) -> Result<Report, Diagnostics> {
     let mut mistakes = Mistakes::default();
     let written = read(text, &mut mistakes);
     let policy = compile::policy(&written, &mut mistakes);
-    mistakes.or(()).map(|()| judge(&written, &policy))
+    mistakes.or(()).map(|()| judge(text, &written, &policy))
 }
 
-fn judge(written: &written::Document, policy: &Policy) -> Report {
+fn judge(text: &str, written: &written::Document, policy: &Policy) -> Report {
     let subjects = Subject::all(written, policy);
     let mut findings = Findings::default();
+    let comments = allowed::Comments::read(text, &mut findings);
     for subject in &subjects {
         parts::judge(subject, &mut findings);
         times::judge(subject, &mut findings);
@@ -111,10 +125,12 @@ fn judge(written: &written::Document, policy: &Policy) -> Report {
     let graph = graph::Graph::new(&subjects);
     times::judge_ladder(&graph, &mut findings);
     let amplification = paths::judge(&graph, written, policy, &mut findings);
+    let (findings, allowed) = comments.apply(findings.in_order());
     Report {
         digest: policy.digest.clone(),
         amplification,
-        findings: findings.in_order(),
+        findings,
+        allowed,
     }
 }
 

@@ -8,7 +8,10 @@ use super::{
     graph::{Graph, Node},
     line,
 };
-use crate::{policy::Policy, written::Document};
+use crate::{
+    policy::Policy,
+    written::{Document, nearest},
+};
 
 /// Above this an amplification is an error: an order of magnitude, for which nobody keeps capacity.
 const TOO_MUCH: u64 = 10;
@@ -17,9 +20,19 @@ const TOO_MUCH: u64 = 10;
 const MUCH: u64 = 4;
 
 /// Judges the paths and gives the amplification of the worst one; that of the defaults where no service is
-/// listed.
-pub(super) fn judge(graph: &Graph<'_>, written: &Document, policy: &Policy, findings: &mut Findings) -> u64 {
-    cycles(graph, findings);
+/// listed, and none where the calls form a cycle.
+pub(super) fn judge(
+    graph: &Graph<'_>,
+    written: &Document,
+    policy: &Policy,
+    findings: &mut Findings,
+) -> Option<u64> {
+    let cyclic = cycles(graph, findings);
+    let amplification = amplification(graph, written, policy, findings);
+    (!cyclic).then_some(amplification)
+}
+
+fn amplification(graph: &Graph<'_>, written: &Document, policy: &Policy, findings: &mut Findings) -> u64 {
     unlisted(graph, findings);
     layers(graph, findings);
     let gateway = if policy.gateway_retries {
@@ -36,7 +49,18 @@ pub(super) fn judge(graph: &Graph<'_>, written: &Document, policy: &Policy, find
     if alone > MUCH.max(known) {
         let message = format!("one call can become {alone} attempts at any service that is not listed");
         let at = line(&written.defaults).unwrap_or(1);
-        findings.add(&code::AMPLIFICATION, severity(alone), at, message);
+        let cure = if gateway > 1 {
+            "write `gatewayRetries: false`, or lower `maxRetries` of `defaults`"
+        } else {
+            "lower `maxRetries` of `defaults`, or its hedges"
+        };
+        findings.cured(
+            &code::AMPLIFICATION,
+            severity(alone),
+            at,
+            message,
+            cure.to_owned(),
+        );
     }
     let Some(worst) = worst else {
         return alone;
@@ -45,7 +69,14 @@ pub(super) fn judge(graph: &Graph<'_>, written: &Document, policy: &Policy, find
         let last = &graph.nodes[worst.path[worst.path.len() - 1]];
         let at = line(&last.subject.all.max_retries).unwrap_or(last.subject.line);
         let message = worst.message(graph, gateway);
-        findings.add(&code::AMPLIFICATION, severity(worst.amplification), at, message);
+        let cure = worst.cure(graph, gateway);
+        findings.cured(
+            &code::AMPLIFICATION,
+            severity(worst.amplification),
+            at,
+            message,
+            cure,
+        );
     }
     worst.amplification
 }
@@ -124,17 +155,76 @@ impl Worst {
             factors.push("…".to_owned());
         }
         let last = nodes.last().map_or("", |node| node.name);
+        let marked = marked(&nodes, gateway).map_or_else(String::new, |marked| {
+            format!(
+                "; {marked} where every layer runs RetryGuard and the failure is not a timeout, because a failure \
+                 that was retried once is not retried above"
+            )
+        });
         let held = average(&nodes).map_or_else(String::new, |average| {
             format!(
                 "; where every layer keeps its budget, all calls together become {average:.2} times as many"
             )
         });
         format!(
-            "one call at the edge can become {} attempts at `{last}` ({}){held}",
+            "one call at the edge can become {} attempts at `{last}` ({}){marked}{held}",
             self.amplification,
             factors.join(" × ")
         )
     }
+
+    /// What this path can still do: nothing is advised that the policy does already.
+    fn cure(&self, graph: &Graph<'_>, gateway: u64) -> String {
+        const SHOWN: usize = 4;
+        let nodes: Vec<&Node<'_>> = self.path.iter().map(|node| &graph.nodes[*node]).collect();
+        let mut steps = Vec::new();
+        if gateway > 1 {
+            steps.push("write `gatewayRetries: false`".to_owned());
+        }
+        let retrying: Vec<&&Node<'_>> = nodes.iter().filter(|node| node.subject.retries()).collect();
+        if let Some((lowest, above)) = retrying.split_last() {
+            if !above.is_empty() {
+                let mut names: Vec<String> = above
+                    .iter()
+                    .take(SHOWN)
+                    .map(|node| format!("`{}`", node.name))
+                    .collect();
+                if above.len() > SHOWN {
+                    names.push(format!("{} more", above.len() - SHOWN));
+                }
+                steps.push(format!(
+                    "retry at one layer only: `maxRetries: 0` on {}",
+                    names.join(", ")
+                ));
+            }
+            if lowest.subject.service.target.call.retries > 2 {
+                steps.push(format!("write `maxRetries: 2` or less on `{}`", lowest.name));
+            }
+        }
+        let hedged = |node: &&&Node<'_>| node.subject.service.target.hedge.is_some();
+        if let Some(node) = nodes.iter().find(hedged) {
+            steps.push(format!("write `hedge: off` on `{}`", node.name));
+        }
+        if steps.is_empty() {
+            steps.push("lower `maxRetries` along the path".to_owned());
+        }
+        steps.join("; ")
+    }
+}
+
+/// The attempts at the end of a path whose layers pass on a failure that a layer below has retried. Hedges are
+/// sent before there is a failure, and `retryRetried` ignores the mark, so that neither has this bound.
+fn marked(nodes: &[&Node<'_>], gateway: u64) -> Option<u64> {
+    let plain = |node: &&Node<'_>| {
+        let target = &node.subject.service.target;
+        target.hedge.is_none() && !target.call.retry_retried
+    };
+    let retrying = nodes.iter().filter(|node| node.subject.retries()).count();
+    if retrying < 2 || gateway > 1 || !nodes.iter().all(plain) {
+        return None;
+    }
+    let lowest = nodes.iter().rev().find(|node| node.subject.retries())?;
+    Some(u64::from(lowest.subject.attempts()))
 }
 
 /// What the budgets let through on average, if every layer has one of a known share.
@@ -150,8 +240,10 @@ fn average(nodes: &[&Node<'_>]) -> Option<f64> {
     })
 }
 
-fn cycles(graph: &Graph<'_>, findings: &mut Findings) {
-    for cycle in graph.cycles() {
+/// Whether there is a cycle.
+fn cycles(graph: &Graph<'_>, findings: &mut Findings) -> bool {
+    let cycles = graph.cycles();
+    for cycle in &cycles {
         let mut names: Vec<&str> = cycle.iter().take(8).map(|node| graph.nodes[*node].name).collect();
         names.push(if cycle.len() > 8 { "…" } else { names[0] });
         let subject = graph.nodes[cycle[0]].subject;
@@ -159,14 +251,43 @@ fn cycles(graph: &Graph<'_>, findings: &mut Findings) {
         let message = format!("the calls go round in a circle: {}", names.join(" → "));
         findings.add(&code::CYCLE, Severity::Error, at, message);
     }
+    !cycles.is_empty()
 }
 
+/// The most unlisted names that are compared with the listed ones: the work grows with the product of both.
+const COMPARED: usize = 100;
+
 fn unlisted(graph: &Graph<'_>, findings: &mut Findings) {
-    for (from, to) in graph.edges().filter(|(_, to)| !to.listed) {
+    for (index, (from, to)) in graph.edges().filter(|(_, to)| !to.listed).enumerate() {
         let at = line(&from.subject.all.calls).unwrap_or(from.subject.line);
-        let message = format!("calls `{}`, which is not listed and takes the defaults", to.name);
-        findings.about(from.name, &code::UNLISTED, Severity::Note, at, message);
+        let meant = (index < COMPARED)
+            .then(|| meant(graph, from.name, to.name))
+            .flatten();
+        let (severity, near) = match meant {
+            Some(near) => (Severity::Warning, format!("; did you mean `{near}`?")),
+            None => (Severity::Note, String::new()),
+        };
+        let message = format!(
+            "calls `{}`, which is not listed and takes the defaults{near}",
+            to.name
+        );
+        findings.about(from.name, &code::UNLISTED, severity, at, message);
     }
+}
+
+/// The listed service that `called` is probably a misspelling of. Short names are all alike, and names that
+/// differ in their digits are meant to differ.
+fn meant<'a>(graph: &Graph<'a>, caller: &str, called: &str) -> Option<&'a str> {
+    const SHORT: usize = 4;
+    let letters = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
+    let own = letters(called);
+    let listed = graph
+        .nodes
+        .iter()
+        .filter(|node| node.listed)
+        .map(|node| node.name);
+    let others = listed.filter(|name| *name != caller && name.len() >= SHORT && letters(name) != own);
+    nearest(called, others).filter(|_| called.len() >= SHORT)
 }
 
 /// Two layers of one path that both retry.

@@ -52,7 +52,7 @@ fn the_defaults_are_clean() {
                 .all(|finding| finding.severity == Severity::Note),
             "{report:#?}"
         );
-        assert_eq!(report.amplification, 3);
+        assert_eq!(report.amplification, Some(3));
         assert!(!report.has_errors());
     }
 }
@@ -61,7 +61,7 @@ fn the_defaults_are_clean() {
 fn three_layers_of_three_attempts_are_27() {
     let text =
         "services:\n  front: {calls: [orders]}\n  orders:\n    calls: [store]\n  store:\n    maxRetries: 2\n";
-    assert_eq!(report(text).amplification, 27);
+    assert_eq!(report(text).amplification, Some(27));
     let worst = finding(text, "RG001");
     assert_eq!((worst.severity, worst.line), (Severity::Error, 6));
     assert!(
@@ -79,15 +79,18 @@ fn three_layers_of_three_attempts_are_27() {
 fn the_worst_path_is_taken_and_hedges_count() {
     let diamond = "services:\n  a: {maxRetries: 0, calls: [b, c]}\n  b: {maxRetries: 1, calls: [d]}\n  \
                    c: {maxRetries: 3, calls: [d]}\n  d: {maxRetries: 1}\n";
-    assert_eq!(report(diamond).amplification, 8);
+    assert_eq!(report(diamond).amplification, Some(8));
     assert_eq!(
         report("services: {a: {maxRetries: 2, hedge: {most: 2}}}").amplification,
-        5
+        Some(5)
     );
-    assert_eq!(report("services: {a: {}}\ngatewayRetries: true").amplification, 9);
+    assert_eq!(
+        report("services: {a: {}}\ngatewayRetries: true").amplification,
+        Some(9)
+    );
     assert_eq!(
         report("defaults: {maxRetries: 0}\nservices: {a: {calls: [b]}}").amplification,
-        1
+        Some(1)
     );
 }
 
@@ -100,10 +103,11 @@ fn a_circle_is_named_and_the_rest_is_still_counted() {
         assert!(circle.message.contains(name), "{}", circle.message);
     }
     assert!(!circle.message.contains("b2"));
-    assert_eq!(report(text).amplification, 5);
+    assert!(finding(text, "RG001").message.contains("5 attempts at `x`"));
+    assert_eq!(report(text).amplification, None);
     let itself = "services: {a: {maxRetries: 3, calls: [a]}}";
     assert!(codes(itself).contains(&"RG003"));
-    assert_eq!(report(itself).amplification, 4);
+    assert_eq!(report(itself).amplification, None);
     let two = "services: {a: {calls: [b]}, b: {calls: [a]}, c: {calls: [d]}, d: {calls: [c]}}";
     assert_eq!(codes(two).iter().filter(|code| **code == "RG003").count(), 2);
 }
@@ -116,7 +120,7 @@ fn a_chain_as_long_as_a_file_allows_is_counted() {
     for index in 0..10_000 {
         writeln!(text, "  s{index}: {{calls: [s{}]}}", index + 1).unwrap();
     }
-    assert_eq!(report(&text).amplification, u64::MAX);
+    assert_eq!(report(&text).amplification, Some(u64::MAX));
 }
 
 #[test]
@@ -193,4 +197,68 @@ fn a_failure_that_is_retried_again_has_its_price() {
         found.message
     );
     assert_eq!(found.severity, Severity::Error);
+}
+
+/// A cure that the policy follows already sends its reader in a circle.
+#[test]
+fn the_cure_of_an_amplification_names_what_is_left_to_do() {
+    let layers = "services:\n  front: {calls: [orders]}\n  orders: {calls: [store]}\n  store: {}\n";
+    let found = finding(layers, "RG001");
+    assert_eq!(
+        found.cure,
+        "retry at one layer only: `maxRetries: 0` on `front`, `orders`"
+    );
+    assert!(
+        found
+            .message
+            .contains("; 3 where every layer runs RetryGuard and the failure is not a timeout"),
+        "{}",
+        found.message
+    );
+    let one = finding("services: {a: {maxRetries: 5}}", "RG001");
+    assert_eq!(one.cure, "write `maxRetries: 2` or less on `a`");
+    let hedged = finding("services: {a: {hedge: {most: 3}}}", "RG001");
+    assert_eq!(hedged.cure, "write `hedge: off` on `a`");
+    assert!(
+        !hedged.message.contains("RetryGuard"),
+        "hedges are not stopped by the mark: {}",
+        hedged.message
+    );
+    let gateway = finding("gatewayRetries: true", "RG001");
+    assert!(gateway.cure.contains("gatewayRetries: false"), "{}", gateway.cure);
+}
+
+#[test]
+fn a_misspelt_call_is_a_warning_with_the_name_that_was_meant() {
+    let text = "services:\n  orders: {maxRetries: 0, calls: [paymnets]}\n  payments: {}\n";
+    let found = finding(text, "RG020");
+    assert_eq!(found.severity, Severity::Warning);
+    assert!(
+        found.message.ends_with("did you mean `payments`?"),
+        "{}",
+        found.message
+    );
+    for text in [
+        "services: {orders: {calls: [ledger]}, payments: {}}",
+        "services: {ab: {calls: [ac]}}",
+        "services: {orders: {calls: [shard-2]}, shard-1: {}}",
+    ] {
+        let found = finding(text, "RG020");
+        assert_eq!(found.severity, Severity::Note, "{text}: {}", found.message);
+    }
+}
+
+#[test]
+fn a_scenario_is_told_from_a_policy() {
+    for text in [
+        "name: x\nduration: 1m\nservices: {a: {}}\nclients: {c: {}}\n",
+        "fleets: [{name: a}]\n",
+    ] {
+        let told = lint(text).unwrap_err().to_string();
+        assert!(
+            told.starts_with("line 1, column 1: this is a scenario and not a policy"),
+            "{told}"
+        );
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
 }

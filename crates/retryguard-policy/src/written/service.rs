@@ -192,7 +192,24 @@ pub(crate) fn document(root: &Node, mistakes: &mut Mistakes) -> Document {
         );
         return Document::default();
     }
+    if is_scenario(root) {
+        mistakes.add(
+            Position::START,
+            "this is a scenario and not a policy",
+            "run it with `retryguard simulate`; a policy has `defaults` and `services`",
+        );
+        return Document::default();
+    }
     Document::read(root, "the policy", &(), mistakes).unwrap_or_default()
+}
+
+/// Whether the file describes a world: a scenario of services has `clients`, one of devices has `fleets`.
+fn is_scenario(root: &Node) -> bool {
+    let Body::Map(entries) = &root.body else {
+        return false;
+    };
+    let has = |key: &str| entries.iter().any(|entry| entry.key == key);
+    !has("defaults") && (has("clients") || has("fleets") || (has("duration") && has("policies")))
 }
 
 fn is_config_map(root: &Node) -> bool {

@@ -7,16 +7,7 @@ use super::Point;
 /// One line for each claim: `holds` or `does not hold`, the claim, and the numbers.
 pub(super) fn report(points: &[Point]) -> String {
     let mut out = String::new();
-    for (holds, claim, numbers) in [
-        timeout_and_total(points),
-        timeout_and_contention(points),
-        retry_and_contention(points),
-        retry_and_total(points),
-        breaker_and_total(points, "SCB"),
-        breaker_and_total(points, "DCB"),
-        worst_breaker(points),
-        breakers_and_contention(points),
-    ] {
+    for (holds, claim, numbers) in all(points) {
         let verdict = if holds {
             "holds"
         } else {
@@ -27,7 +18,22 @@ pub(super) fn report(points: &[Point]) -> String {
     out
 }
 
-type Claim = (bool, &'static str, String);
+/// Whether a claim holds, what it says, and the numbers.
+pub(super) type Claim = (bool, &'static str, String);
+
+/// Every claim, in the order of the paper.
+pub(super) fn all(points: &[Point]) -> Vec<Claim> {
+    vec![
+        timeout_and_total(points),
+        timeout_and_contention(points),
+        retry_and_contention(points),
+        retry_and_total(points),
+        breaker_and_total(points, "SCB"),
+        breaker_and_total(points, "DCB"),
+        worst_breaker(points),
+        breakers_and_contention(points),
+    ]
+}
 
 fn find<'p>(points: &'p [Point], model: &str, value: i64) -> Vec<&'p Point> {
     points

@@ -4,8 +4,10 @@
 
 mod contest;
 mod envoy;
+mod matrix;
 mod output;
 mod pages;
+mod patterns;
 mod speed;
 mod storm;
 
@@ -28,6 +30,15 @@ enum Command {
         #[arg(long, default_value = "")]
         only: String,
     },
+    /// Solves the models of the resiliency patterns: writes docs/evidence/resiliency-patterns.
+    Patterns {
+        /// Print the claims and the points as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    Matrix(matrix::Matrix),
+    Sweep(matrix::Sweep),
+    Report(matrix::Report),
     /// Runs the public contest of backoffs, and prints its result beside the reported one.
     Contest {
         /// The seed of all chance.
@@ -71,6 +82,10 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Pages { only } => pages::write(&only),
+        Command::Patterns { json } => patterns::write(json),
+        Command::Matrix(matrix) => matrix.run(),
+        Command::Sweep(sweep) => sweep.run(),
+        Command::Report(report) => report.run(),
         Command::Contest { seed, rounds } => output::print(&contest::text(seed, rounds)),
         Command::LibrarySpeed => speed::library::write(),
         Command::StoreSpeed => speed::store::write(),

@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("retryguard", &["retryguard-core", "retryguard-policy"]),
     ("retryguard-store", &["retryguard-core"]),
     ("retryguard-sim", &["retryguard-core", "retryguard-policy"]),
+    ("retryguard-tune", &["retryguard-core", "retryguard-model"]),
     ("retryguard-report", &["retryguard-core", "retryguard-sim"]),
     ("retryguard-controller", &["retryguard-core", "retryguard-policy"]),
     (
@@ -36,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "retryguard-report",
             "retryguard-sim",
             "retryguard-store",
+            "retryguard-tune",
         ],
     ),
     (
@@ -65,6 +67,7 @@ const EVIDENCE: &[&str] = &[
     "retryguard-report",
     "retryguard-sim",
     "retryguard-store",
+    "retryguard-tune",
     "xtask",
 ];
 

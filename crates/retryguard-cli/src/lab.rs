@@ -1,17 +1,7 @@
 //! `retryguard lab`: the five services of the laboratory, and the experiments that are done on them.
 
-mod capacity;
-mod claimed;
-mod claims;
-mod options;
-mod prediction;
-mod questions;
-mod report;
-mod results;
-mod sections;
+mod run;
 mod stores;
-mod tables;
-mod timelines;
 
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
@@ -32,23 +22,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Serve(Serve),
-    Run(options::Run),
-    Matrix(options::Matrix),
-    Sweep(capacity::Arguments),
-    Report(Report),
-}
-
-/// Makes the report of a matrix or a sweep anew from its numbers. Pictures over time stay as they are.
-#[derive(Args)]
-struct Report {
-    /// The folder, with the runs.json of a matrix or the sweep.json of a sweep.
-    folder: PathBuf,
-    /// The sweep.json of `lab sweep`, in place of the matrix's own sweep.
-    #[arg(long, value_name = "FILE")]
-    sweep: Option<PathBuf>,
-    /// Asks the simulator again, too.
-    #[arg(long)]
-    predict: bool,
+    Run(run::Run),
 }
 
 /// Starts services and keeps them up until Ctrl-C.
@@ -106,9 +80,6 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             settings(serve).and_then(|settings| retryguard_lab::block_on(keep_up(settings, serve)))
         }
         Command::Run(run) => run.run(),
-        Command::Matrix(matrix) => matrix.run(),
-        Command::Sweep(sweep) => sweep.run(),
-        Command::Report(report) => report::again(&report.folder, report.sweep.as_deref(), report.predict),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

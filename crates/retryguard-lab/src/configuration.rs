@@ -74,6 +74,32 @@ impl fmt::Display for Configuration {
     }
 }
 
+impl Configuration {
+    /// Letters and ranges of letters, such as `G`, `A,B,G` or `A..F`, in their order and each once.
+    ///
+    /// # Errors
+    /// Where a letter is unknown, or no configuration is named.
+    pub fn list(text: &str) -> anyhow::Result<Vec<Self>> {
+        let mut chosen = Vec::new();
+        for part in text.split(',') {
+            if let Some((first, last)) = part.split_once("..") {
+                let (first, last): (Self, Self) = (first.parse()?, last.parse()?);
+                chosen.extend(Self::ALL.into_iter().filter(|it| (first..=last).contains(it)));
+            } else {
+                chosen.push(part.parse()?);
+            }
+        }
+        chosen.sort_unstable();
+        chosen.dedup();
+        if chosen.is_empty() {
+            anyhow::bail!(
+                "`{text}` names no configuration: write letters from A to G, such as A,B,G or A..F"
+            );
+        }
+        Ok(chosen)
+    }
+}
+
 impl FromStr for Configuration {
     type Err = anyhow::Error;
 

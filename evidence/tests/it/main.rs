@@ -3,6 +3,7 @@
 mod agreement;
 mod contest;
 mod figures;
+mod matrix;
 mod paper;
 mod recovery;
 

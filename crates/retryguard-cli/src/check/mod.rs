@@ -1,10 +1,8 @@
 //! `retryguard check`: a model and properties in, values out.
 
 mod constants;
-mod embedded;
 mod output;
 pub(crate) mod policy;
-mod suite;
 mod usage;
 
 use std::path::{Path, PathBuf};
@@ -18,9 +16,9 @@ use retryguard_model::{Constants, Format, Model, Options, Properties, Which};
 pub(crate) use usage::{Wrong, exit};
 
 use crate::output::print;
-use output::Row;
+use retryguard_tune::Row;
 
-/// Checks a model in the PRISM language, or the suite of resiliency patterns.
+/// Checks a model in the PRISM language, or the model of a policy.
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     /// The model: a file in the PRISM language that describes a ctmc.
@@ -46,17 +44,6 @@ pub(crate) struct Check {
     /// With --export: the chain after the reductions that no label and no reward can tell.
     #[arg(long, requires = "export", conflicts_with = "no_reduce")]
     reduced: bool,
-    /// Sweep a built-in suite of models and write its figures and table.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["model", "properties", "property_file", "constants", "export"])]
-    suite: Option<Suite>,
-    /// Where the suite writes its files.
-    #[arg(
-        long,
-        value_name = "FOLDER",
-        default_value = "resiliency-patterns",
-        requires = "suite"
-    )]
-    out: PathBuf,
     #[command(flatten)]
     world: policy::World,
     /// Build the chain as written, without reductions.
@@ -87,12 +74,6 @@ enum Export {
     Drn,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Suite {
-    /// Simple Proxy, Retry, Static and Dynamic Circuit Breaker.
-    ResiliencyPatterns,
-}
-
 impl Check {
     pub(crate) fn run(self) -> ExitCode {
         exit(self.answer())
@@ -108,11 +89,10 @@ impl Check {
         if self.world.policy.is_some() {
             return self.run_policy();
         }
-        match (&self.suite, &self.model) {
-            (Some(Suite::ResiliencyPatterns), _) => suite::run(&self.out, self.json),
-            (None, Some(path)) => self.run_model(path),
-            (None, None) => Err(Wrong(anyhow!(
-                "nothing to check is given: give a model, --policy FILE, or --suite resiliency-patterns"
+        match &self.model {
+            Some(path) => self.run_model(path),
+            None => Err(Wrong(anyhow!(
+                "nothing to check is given: give a model or --policy FILE"
             ))
             .into()),
         }

@@ -2,14 +2,9 @@
 
 use std::fmt::Write as _;
 
-use retryguard_model::{Answer, Constants, Outcome, Value};
+use retryguard_model::{Constants, Outcome, Value};
+use retryguard_tune::Row;
 use serde_json::{Map, json};
-
-/// One answer and the constants it is for.
-pub(crate) struct Row {
-    pub(crate) constants: Constants,
-    pub(crate) answer: Answer,
-}
 
 pub(super) fn constants_text(constants: &Constants) -> String {
     let all: Vec<String> = constants

@@ -1,10 +1,10 @@
 //! The trade-off: every setting by its time and its contention, and the line of those that nothing beats.
 
-use super::{Found, more};
 use retryguard_report::chart::{Figure, Panel, Piece};
+use retryguard_tune::{Candidate, Found, more};
 
 pub(super) fn svg(found: &Found, more_time: f64, without: &str) -> String {
-    let place = |candidate: &super::Candidate| {
+    let place = |candidate: &Candidate| {
         (
             more(candidate.total, found.plain.total),
             candidate.contention / found.plain.contention * 100.0,

@@ -1,6 +1,7 @@
 //! One configuration under one fault: a warm-up, the fault from its start to its end, the recovery, and what was
 //! measured meanwhile.
 
+mod batch;
 mod figures;
 #[cfg(feature = "real")]
 mod fleet;
@@ -13,12 +14,14 @@ mod sampler;
 mod several;
 mod subject;
 mod sweep;
+pub mod table;
 mod trouble;
 
 use std::time::Duration;
 
 use retryguard_policy::Policy;
 
+pub use batch::Batch;
 pub use figures::Figures;
 #[cfg(feature = "real")]
 pub use fleet::Fleet;

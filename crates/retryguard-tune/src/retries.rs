@@ -3,12 +3,12 @@
 use retryguard_model::{Constants, Value};
 use serde_json::{Map, json};
 
-use super::{Search, micros, number, own, time, whole};
-use crate::check::policy::Lowered;
+use crate::search::{Search, micros, number, own, time, whole};
+use crate::{Error, Lowered};
 
 const NAMES: &[&str] = &["MAX_RET", "MIN_BO", "MAX_BO"];
 
-pub(super) fn search(lowered: &Lowered) -> anyhow::Result<Search> {
+pub(super) fn search(lowered: &Lowered) -> Result<Search, Error> {
     let written = own(lowered, NAMES)?;
     let wait = number(&written, "MIN_BO");
     let mut grid = vec![written];

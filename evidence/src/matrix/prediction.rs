@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// When faults begin in the simulator's worlds, in seconds.
 const FAULT: usize = 60;
 
-const BASE: &str = include_str!("../../../../evidence/scenarios/recovery-payment-errors.yaml");
+const BASE: &str = include_str!("../../scenarios/recovery-payment-errors.yaml");
 const CALM: &str =
     "name: recovery-none\nclaim: Nothing is broken.\nbase: recovery-payment-errors.yaml\nfaults: []\n";
 
@@ -76,9 +76,7 @@ pub(super) fn all(
 
 /// The capacity sweep, by the policies of the laboratory's own.
 pub(super) fn sweep(seed: u64) -> anyhow::Result<Swept> {
-    let scenario = parse(include_str!(
-        "../../../../evidence/scenarios/recovery-capacity.yaml"
-    ))?;
+    let scenario = parse(include_str!("../../scenarios/recovery-capacity.yaml"))?;
     let mut conducts = Vec::new();
     for rule in Rule::ALL {
         let policy = Policy::parse(rule.policy())
@@ -114,11 +112,11 @@ const fn text_of(trouble: Trouble) -> &'static str {
     match trouble {
         Trouble::None => CALM,
         Trouble::PaymentErrors => BASE,
-        Trouble::PaymentSlow => include_str!("../../../../evidence/scenarios/recovery-payment-slow.yaml"),
-        Trouble::InventoryLock => include_str!("../../../../evidence/scenarios/recovery-inventory-lock.yaml"),
-        Trouble::RetryStorm => include_str!("../../../../evidence/scenarios/recovery-retry-storm.yaml"),
+        Trouble::PaymentSlow => include_str!("../../scenarios/recovery-payment-slow.yaml"),
+        Trouble::InventoryLock => include_str!("../../scenarios/recovery-inventory-lock.yaml"),
+        Trouble::RetryStorm => include_str!("../../scenarios/recovery-retry-storm.yaml"),
         Trouble::GatewayOverload => {
-            include_str!("../../../../evidence/scenarios/recovery-gateway-overload.yaml")
+            include_str!("../../scenarios/recovery-gateway-overload.yaml")
         }
     }
 }

@@ -1,16 +1,35 @@
-//! Runs as tables: for a terminal, for a report, and for other programs.
+//! Runs as tables: for a terminal, for a page, and for other programs.
 
 use std::fmt::Write as _;
 
-use retryguard_lab::{
-    Configuration,
-    experiment::{Figures, Outcome, SweepPoint, Trouble},
-};
+use serde_json::{Value, json};
 
-use super::{
-    claimed::{claimed, quantities},
-    results::Results,
-};
+use super::{Figures, Machine, Outcome};
+use crate::Configuration;
+
+/// The format of the JSON that [`json`] gives; another number where it changes.
+pub const FORMAT: u32 = 2;
+
+/// All runs for other programs, without their time lines.
+#[must_use]
+pub fn json(machine: &Machine, at_once: u8, outcomes: &[Outcome]) -> Value {
+    let runs: Vec<Value> = outcomes
+        .iter()
+        .map(|outcome| {
+            let mut run = serde_json::to_value(outcome).unwrap_or_default();
+            if let Value::Object(run) = &mut run {
+                run.remove("seconds");
+            }
+            run
+        })
+        .collect();
+    json!({
+        "format": FORMAT,
+        "machine": serde_json::to_value(machine).unwrap_or_default(),
+        "at_once": at_once,
+        "runs": runs,
+    })
+}
 
 /// A column: its head, its key in CSV, its value for readers and for programs.
 struct Column {
@@ -143,7 +162,9 @@ const MORE: &[Column] = &[
     ),
 ];
 
-pub(super) fn percent(share: f64) -> String {
+/// A share as it is shown.
+#[must_use]
+pub fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
@@ -152,12 +173,14 @@ fn whole(value: f64) -> String {
 }
 
 /// Why a run has no numbers.
-fn lost(why: Option<&str>) -> String {
+#[must_use]
+pub fn lost(why: Option<&str>) -> String {
     format!("load not kept: {}", why.unwrap_or("no figures"))
 }
 
 /// A run in a line.
-pub(super) fn line(outcome: &Outcome) -> String {
+#[must_use]
+pub fn line(outcome: &Outcome) -> String {
     let Some(figures) = &outcome.figures else {
         return lost(outcome.not_kept.as_deref());
     };
@@ -168,18 +191,9 @@ pub(super) fn line(outcome: &Outcome) -> String {
     cells.join(", ")
 }
 
-/// A point of the sweep in a line.
-pub(super) fn swept(point: &SweepPoint) -> String {
-    match point.figures {
-        Some((success, amplification)) => {
-            format!("success {}, amplification {amplification:.2}", percent(success))
-        }
-        None => lost(point.not_kept.as_deref()),
-    }
-}
-
 /// All runs for a terminal.
-pub(super) fn terminal(results: &Results) -> String {
+#[must_use]
+pub fn terminal(outcomes: &[Outcome]) -> String {
     let mut rows = vec![
         ["fault", "config"]
             .into_iter()
@@ -187,7 +201,7 @@ pub(super) fn terminal(results: &Results) -> String {
             .map(str::to_owned)
             .collect::<Vec<_>>(),
     ];
-    for outcome in &results.outcomes {
+    for outcome in outcomes {
         let mut row = vec![outcome.fault.clone(), outcome.configuration.clone()];
         match &outcome.figures {
             Some(figures) => row.extend(COLUMNS.iter().map(|column| (column.shown)(figures))),
@@ -221,8 +235,9 @@ pub(super) fn terminal(results: &Results) -> String {
     text
 }
 
-/// All runs of one fault as Markdown.
-pub(super) fn measured(results: &Results, trouble: Trouble) -> String {
+/// The runs of one fault as Markdown.
+#[must_use]
+pub fn markdown<'r>(runs: impl Iterator<Item = (Configuration, &'r Outcome)>) -> String {
     let mut text = String::from("| config |");
     for column in COLUMNS {
         let _ = write!(text, " {} |", column.title);
@@ -230,7 +245,7 @@ pub(super) fn measured(results: &Results, trouble: Trouble) -> String {
     text += "\n| --- |";
     text += &" ---: |".repeat(COLUMNS.len());
     text.push('\n');
-    for (configuration, outcome) in results.of(trouble) {
+    for (configuration, outcome) in runs {
         let _ = write!(text, "| {configuration} |");
         match &outcome.figures {
             Some(figures) => {
@@ -252,51 +267,16 @@ pub(super) fn measured(results: &Results, trouble: Trouble) -> String {
     text
 }
 
-/// What the paper prints of a fault, beside what was measured and what the simulator says.
-pub(super) fn compared(results: &Results, trouble: Trouble) -> String {
-    let mut text = String::from(
-        "| quantity | config | claimed | measured | simulated | measured − simulated |\n\
-         | --- | --- | ---: | ---: | ---: | ---: |\n",
-    );
-    for quantity in quantities(trouble) {
-        for (configuration, outcome) in results.of(trouble) {
-            let claimed = claimed(trouble, quantity, configuration);
-            let measured = outcome
-                .figures
-                .as_ref()
-                .and_then(|figures| quantity.measured(figures));
-            let simulated = results
-                .predictions
-                .get(&(trouble, configuration))
-                .and_then(|predicted| quantity.predicted(predicted))
-                .filter(|value| value.is_finite());
-            let cell = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| quantity.shown(it));
-            let difference = match (measured, simulated) {
-                (Some(measured), Some(simulated)) => quantity.difference(measured - simulated),
-                _ => "–".to_owned(),
-            };
-            let _ = writeln!(
-                text,
-                "| {} | {configuration} | {} | {} | {} | {difference} |",
-                quantity.title(),
-                cell(claimed),
-                cell(measured),
-                cell(simulated)
-            );
-        }
-    }
-    text
-}
-
 /// All runs as comma-separated values; a run that did not keep its load has none.
-pub(super) fn csv(results: &Results) -> String {
+#[must_use]
+pub fn csv(outcomes: &[Outcome]) -> String {
     let all = || COLUMNS.iter().chain(MORE);
     let keys: Vec<&str> = all().map(|column| column.key).collect();
     let mut text = format!(
         "fault,config,stores,scale,seed,policy,phases,load_average,worst_lag_ms,kept,{}\n",
         keys.join(",")
     );
-    for outcome in &results.outcomes {
+    for outcome in outcomes {
         let _ = write!(
             text,
             "{},{},{},{},{},{},{},{},{:.1},{}",
@@ -319,26 +299,6 @@ pub(super) fn csv(results: &Results) -> String {
             }
         }
         text.push('\n');
-    }
-    text
-}
-
-/// The configurations of a report, as Markdown.
-pub(super) fn configurations(results: &Results) -> String {
-    let mut text = String::from("| config | what it is | policy digest |\n| --- | --- | --- |\n");
-    for configuration in Configuration::ALL {
-        if let Some(outcome) = results
-            .outcomes
-            .iter()
-            .find(|outcome| outcome.configuration == configuration.letter())
-        {
-            let _ = writeln!(
-                text,
-                "| {configuration} | {} | `{}` |",
-                configuration.title(),
-                outcome.digest
-            );
-        }
     }
     text
 }

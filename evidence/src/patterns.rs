@@ -1,19 +1,18 @@
-//! `retryguard check --suite resiliency-patterns`: the paper's sweep, its three figures, its table, and its claims beside what our
-//! models say.
+//! Resiliency patterns, model-checked: the sweep of Mendonça, Aderaldo, Cámara and Garlan (ICSA 2020), its three figures, its table,
+//! and its claims beside what our models say.
 
 mod chart;
 mod claims;
+mod models;
 mod table;
-
-use std::path::Path;
 
 use anyhow::Context;
 use rayon::prelude::*;
 use retryguard_model::{Constants, Model, Options, Properties, Value};
 use serde_json::json;
 
-use super::embedded::{PATTERNS, Pattern, TIMES};
-use crate::output::print;
+use crate::output::{self, print};
+use models::{PATTERNS, Pattern, TIMES};
 
 /// The availabilities of Table I.
 const AVAILABILITIES: &[f64] = &[0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -29,20 +28,18 @@ struct Point {
     contention: f64,
 }
 
-pub(super) fn run(folder: &Path, json: bool) -> anyhow::Result<()> {
+/// Where the pages are.
+const FOLDER: &str = "docs/evidence/resiliency-patterns";
+
+/// Solves every instance and writes the pages.
+pub(crate) fn write(json: bool) -> anyhow::Result<()> {
     let points = sweep(PATTERNS, AVAILABILITIES)?;
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     let csv = table::write(&points);
     // The figures are drawn from the table as it is written, so that the digits beyond it cannot move a line.
     let rounded = table::read(&csv)?;
     let mut written = vec![("table.csv".to_owned(), csv)];
     written.extend(files(&rounded));
-    for (name, text) in &written {
-        let path = folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        eprintln!("wrote {}", path.display());
-    }
+    output::write(&xtask::pages::root().join(FOLDER), &written)?;
     print(&if json {
         format!("{:#}\n", as_json(&rounded))
     } else {
@@ -128,14 +125,14 @@ fn sweep(patterns: &[Pattern], availabilities: &[f64]) -> anyhow::Result<Vec<Poi
 mod tests {
     use super::*;
 
-    const COMMITTED: &str = include_str!("../../../../docs/evidence/resiliency-patterns/table.csv");
+    const COMMITTED: &str = include_str!("../../docs/evidence/resiliency-patterns/table.csv");
 
     fn committed(name: &str) -> &'static str {
         match name {
-            "figure-9.svg" => include_str!("../../../../docs/evidence/resiliency-patterns/figure-9.svg"),
-            "figure-10.svg" => include_str!("../../../../docs/evidence/resiliency-patterns/figure-10.svg"),
-            "figure-11.svg" => include_str!("../../../../docs/evidence/resiliency-patterns/figure-11.svg"),
-            "README.md" => include_str!("../../../../docs/evidence/resiliency-patterns/README.md"),
+            "figure-9.svg" => include_str!("../../docs/evidence/resiliency-patterns/figure-9.svg"),
+            "figure-10.svg" => include_str!("../../docs/evidence/resiliency-patterns/figure-10.svg"),
+            "figure-11.svg" => include_str!("../../docs/evidence/resiliency-patterns/figure-11.svg"),
+            "README.md" => include_str!("../../docs/evidence/resiliency-patterns/README.md"),
             other => panic!("{other} is not committed"),
         }
     }
@@ -157,7 +154,7 @@ mod tests {
             assert_eq!(
                 text,
                 committed(&name),
-                "{name}: run `cargo run --release -- check --suite resiliency-patterns --out docs/evidence/resiliency-patterns`"
+                "{name}: run `cargo xtask evidence patterns`"
             );
         }
     }

@@ -9,7 +9,7 @@ use retryguard_lab::{
 };
 
 use super::{Claim, MARGIN, Test, Verdict};
-use crate::lab::{
+use crate::matrix::{
     capacity::Sweep,
     claimed::{
         Quantity::{self, Amplification, Success},

@@ -2,15 +2,12 @@
 
 use std::fmt::Write as _;
 
-use retryguard_lab::experiment::{RATE, Rule, SWEPT, load_of};
+use retryguard_lab::experiment::{RATE, Rule, SWEPT, load_of, table::percent};
 
 use retryguard_report::chart::{Figure, Panel, Piece};
 
 use super::{FORMAT, Sweep};
-use crate::lab::{
-    report,
-    tables::{self, percent},
-};
+use crate::matrix::{report, tables};
 
 const HOW: &str = "\
 Orders come whether those before were answered or not, 36 a described second; a worker does ten charges a second, 200 orders may \
@@ -21,7 +18,7 @@ orders over capacity before any retry.
 ";
 
 /// What the sweep says, for the page of a matrix.
-pub(in crate::lab) fn section(sweep: &Sweep) -> String {
+pub(in crate::matrix) fn section(sweep: &Sweep) -> String {
     format!(
         "{HOW}\nStores: {}. Load average at the start {:.1}. Time scale {}. Phases {}. {} points at once.\n\n{}\n\
          ![The sweep](capacity.svg)\n\n{}\n",
@@ -38,8 +35,8 @@ pub(in crate::lab) fn section(sweep: &Sweep) -> String {
 /// A page of its own.
 pub(super) fn page(sweep: &Sweep) -> String {
     format!(
-        "<!-- retryguard lab sweep, format {FORMAT} -->\n# Capacity: where naive retries turn from help to harm\n\n{}\n{}",
-        report::machine("lab sweep", &sweep.machine),
+        "<!-- cargo xtask evidence sweep, format {FORMAT} -->\n# Capacity: where naive retries turn from help to harm\n\n{}\n{}",
+        report::machine("sweep", &sweep.machine),
         section(sweep)
     )
 }
@@ -169,7 +166,7 @@ pub(super) fn terminal(sweep: &Sweep) -> String {
 }
 
 /// Success and amplification by workers, measured and simulated.
-pub(in crate::lab) fn picture(sweep: &Sweep) -> String {
+pub(in crate::matrix) fn picture(sweep: &Sweep) -> String {
     let measured = |rule: Rule, of: fn((f64, f64)) -> f64| -> Piece {
         SWEPT
             .into_iter()

@@ -3,24 +3,18 @@
 use retryguard_model::{Constants, Value};
 use serde_json::{Map, json};
 
-use super::{Search, micros, number, own, time, whole};
-use crate::check::policy::{Lowered, Pattern, World};
+use crate::search::{Search, micros, number, own, time, whole};
+use crate::{Error, Lowered};
 
 const NAMES: &[&str] = &["MAX_ERR", "MAX_SUC", "MIN_TO", "MAX_TO"];
 
 /// The mean response time is five units of the model.
 const RESPONSE: f64 = 5.0;
 
-pub(super) fn search(world: &World, lowered: &Lowered) -> anyhow::Result<Search> {
+pub(super) fn search(lowered: &Lowered, as_retries: &Lowered) -> Result<Search, Error> {
     let written = own(lowered, NAMES)?;
-    let plain = World {
-        pattern: Some(Pattern::Retry),
-        ..world.clone()
-    };
-    // The policy was lowered once already, so it can be again.
-    let plain = plain.lower()?.without_retries();
     Ok(Search {
-        plain,
+        plain: as_retries.without_retries(),
         without: ("without a breaker", "withoutBreaker"),
         grid: grid(written),
         words: |chosen, unit| {

@@ -1,4 +1,4 @@
-//! `retryguard lab sweep`: payments of more and less capacity under errors that come anyway, and where retries turn from help
+//! Payments of more and less capacity under errors that come anyway, and where retries turn from help
 //! to harm.
 
 mod section;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 use retryguard_lab::{
     TimeScale,
-    experiment::{self, Machine, Phases, Point, Rule, SWEPT, SWEPT_PHASES, SweepPoint, load_of},
+    experiment::{self, Machine, Phases, Point, Rule, SWEPT, SWEPT_PHASES, Stores, SweepPoint, load_of},
 };
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ const FORMAT: u32 = 1;
 
 /// Sweeps the capacity of payments and tells where retries turn from help to harm.
 #[derive(Args)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     stores: stores::Choice,
     /// The factor on all durations, 0.2 at the least.
@@ -56,8 +56,8 @@ pub(super) struct Arguments {
 }
 
 /// A sweep that is to be made.
-pub(super) struct Plan<'s> {
-    pub(super) stores: &'s stores::Choice,
+pub(super) struct Plan {
+    pub(super) stores: Stores,
     pub(super) scale: f64,
     pub(super) seed: u64,
     pub(super) phases: Phases,
@@ -78,9 +78,9 @@ pub(super) struct Sweep {
 }
 
 impl Arguments {
-    pub(super) fn run(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         let sweep = Plan {
-            stores: &self.stores,
+            stores: self.stores.stores()?,
             scale: self.time_scale,
             seed: self.seed,
             phases: self.phases,
@@ -92,14 +92,14 @@ impl Arguments {
             output::write(folder, &sweep.files())?;
         }
         output::print(&if self.json {
-            format!("{:#}\n", output::camel_case(sweep.json()))
+            format!("{:#}\n", sweep.json())
         } else {
             section::terminal(&sweep)
         })
     }
 }
 
-impl Plan<'_> {
+impl Plan {
     pub(super) fn run(&self) -> anyhow::Result<Sweep> {
         let scale = TimeScale::new(self.scale)?;
         if self.scale < LEAST_SCALE {
@@ -115,7 +115,7 @@ impl Plan<'_> {
         for workers in SWEPT {
             for rule in Rule::ALL {
                 points.push(Point {
-                    stores: self.stores.stores()?,
+                    stores: self.stores.clone(),
                     scale,
                     seed: self.seed,
                     workers,
@@ -126,7 +126,7 @@ impl Plan<'_> {
             }
         }
         eprintln!("{machine}");
-        let stores = self.stores.stores()?.as_str().to_owned();
+        let stores = self.stores.as_str().to_owned();
         let said = |point: &SweepPoint| {
             retryguard_lab::load::say(&format!(
                 "sweep stores={stores} scale={} seed={} policy={} phases={} workers={} rule={}: {}",
@@ -266,7 +266,7 @@ impl Sweep {
 mod tests {
     use super::*;
 
-    const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/lab-sweep/");
+    const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/evidence/lab-sweep/");
 
     fn committed(name: &str) -> String {
         std::fs::read_to_string(format!("{COMMITTED}{name}"))
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn the_committed_page_is_made_of_its_numbers() {
         let sweep = Sweep::read(&serde_json::from_str(&committed("sweep.json")).unwrap()).unwrap();
-        let again = "run `retryguard lab sweep` as docs/lab.md says, and commit what it writes";
+        let again = "run `cargo xtask evidence sweep` as docs/lab.md says, and commit what it writes";
         assert!(
             section::page(&sweep) == committed("README.md"),
             "README.md: {again}"

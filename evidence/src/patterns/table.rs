@@ -51,7 +51,7 @@ pub(super) fn readme(points: &[Point], claims: &str) -> String {
          starts at MIN_TO = 5.\n\n\
          This folder is generated:\n\n\
          ```sh\n\
-         cargo run --release -- check --suite resiliency-patterns --out docs/evidence/resiliency-patterns\n\
+         cargo xtask evidence patterns\n\
          ```\n\n\
          ## The paper's claims\n\n",
     );

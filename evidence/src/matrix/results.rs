@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use retryguard_lab::{
     Configuration,
-    experiment::{Figures, Machine, Outcome, Trouble},
+    experiment::{Figures, Machine, Outcome, Trouble, table},
 };
 use serde_json::{Value, json};
 
@@ -52,17 +52,6 @@ impl Results {
 
     /// All of it for other programs, without the time lines.
     pub(super) fn json(&self) -> Value {
-        let runs: Vec<Value> = self
-            .outcomes
-            .iter()
-            .map(|outcome| {
-                let mut run = serde_json::to_value(outcome).unwrap_or_default();
-                if let Value::Object(run) = &mut run {
-                    run.remove("seconds");
-                }
-                run
-            })
-            .collect();
         let predictions: Vec<Value> = self
             .predictions
             .iter()
@@ -73,14 +62,10 @@ impl Results {
                 value
             })
             .collect();
-        json!({
-            "format": super::report::FORMAT,
-            "machine": serde_json::to_value(&self.machine).unwrap_or_default(),
-            "at_once": self.at_once,
-            "runs": runs,
-            "predictions": predictions,
-            "sweep": self.sweep.as_ref().map(Sweep::json),
-        })
+        let mut all = table::json(&self.machine, self.at_once, &self.outcomes);
+        all["predictions"] = json!(predictions);
+        all["sweep"] = json!(self.sweep.as_ref().map(Sweep::json));
+        all
     }
 }
 
@@ -88,11 +73,11 @@ impl Results {
     /// What [`Results::json`] wrote: all but the time lines.
     pub(super) fn read(text: &str) -> anyhow::Result<Self> {
         let all: Value = serde_json::from_str(text)?;
-        if all["format"] != super::report::FORMAT {
+        if all["format"] != table::FORMAT {
             anyhow::bail!(
                 "it has format {}, and this program writes {}: make the runs again",
                 all["format"],
-                super::report::FORMAT
+                table::FORMAT
             );
         }
         let list = |key: &str| all[key].as_array().cloned().unwrap_or_default();

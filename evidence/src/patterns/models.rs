@@ -1,6 +1,6 @@
-//! The models that come with the command.
+//! The four patterns, and the constant that the configurations of each differ in.
 
-/// A model of a suite and the constant that its configurations differ in.
+/// A model and the constant that its configurations differ in.
 pub(super) struct Pattern {
     /// As the paper abbreviates it.
     pub(super) short: &'static str,
@@ -16,7 +16,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
     Pattern {
         short: "SP",
         title: "Simple Proxy",
-        text: include_str!("../../../../models/resiliency-patterns/simple-proxy.prism"),
+        text: include_str!("../../../models/resiliency-patterns/simple-proxy.prism"),
         parameter: "CONN_TO",
         label: "CTO",
         values: &[2, 10, 20, 40],
@@ -24,7 +24,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
     Pattern {
         short: "RP",
         title: "Retry",
-        text: include_str!("../../../../models/resiliency-patterns/retry.prism"),
+        text: include_str!("../../../models/resiliency-patterns/retry.prism"),
         parameter: "MAX_BO",
         label: "MBO",
         values: &[10, 20, 40],
@@ -32,7 +32,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
     Pattern {
         short: "SCB",
         title: "Static Circuit Breaker",
-        text: include_str!("../../../../models/resiliency-patterns/static-circuit-breaker.prism"),
+        text: include_str!("../../../models/resiliency-patterns/static-circuit-breaker.prism"),
         parameter: "MAX_TO",
         label: "CBTO",
         values: &[10, 20, 40],
@@ -40,15 +40,11 @@ pub(super) const PATTERNS: &[Pattern] = &[
     Pattern {
         short: "DCB",
         title: "Dynamic Circuit Breaker",
-        text: include_str!("../../../../models/resiliency-patterns/dynamic-circuit-breaker.prism"),
+        text: include_str!("../../../models/resiliency-patterns/dynamic-circuit-breaker.prism"),
         parameter: "MAX_TO",
         label: "CBTO",
         values: &[10, 20, 40],
     },
 ];
 
-pub(super) const TIMES: &str = include_str!("../../../../models/resiliency-patterns/times.props");
-
-pub(super) const POLICY_RETRY: &str = include_str!("../../../../models/policy/retry.prism");
-
-pub(super) const POLICY_BREAKER: &str = include_str!("../../../../models/policy/breaker.prism");
+pub(super) const TIMES: &str = include_str!("../../../models/resiliency-patterns/times.props");

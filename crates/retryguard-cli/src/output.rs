@@ -41,9 +41,11 @@ fn camel(key: &str) -> String {
 
 /// Writes files into a folder, which is made where it is missing.
 pub(crate) fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for (name, text) in files {
         let path = folder.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        }
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         eprintln!("wrote {}", path.display());
     }

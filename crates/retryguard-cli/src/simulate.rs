@@ -15,6 +15,7 @@ use retryguard_report::{scenario, tournament};
 use retryguard_sim::{
     comparison::Plan,
     conduct::{Conduct, NAMES, Rules, named},
+    draw::MOST_WORLDS,
     scenario::Scenario,
     streams::Seed,
     world::World,
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
     /// The scenario file; or `tournament`, for every known policy in many worlds.
     file: PathBuf,
     /// Compare only these: names of the scenario's policies, known names, or paths of policy files.
-    #[arg(long = "policy", value_name = "P", num_args = 1..)]
+    #[arg(long = "policy", alias = "policies", value_name = "P", num_args = 1.., value_delimiter = ',')]
     policies: Vec<String>,
     /// The seed of all chance.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -42,6 +43,10 @@ pub(crate) struct Arguments {
     /// How often each policy is run, for confidence intervals. The scenario may give another default.
     #[arg(long, value_name = "N")]
     replications: Option<u32>,
+    /// With `tournament`: run in so many worlds that are drawn at random by the seed, instead of those of the
+    /// catalogue.
+    #[arg(long, value_name = "N")]
+    draw: Option<u32>,
     /// Write a report with pictures into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -67,6 +72,9 @@ fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.file.as_os_str() == "tournament" {
         return try_tournament(arguments);
     }
+    if arguments.draw.is_some() {
+        bail!("--draw belongs to `retryguard simulate tournament`");
+    }
     let text = match fleets::simulate(arguments)? {
         Some(text) => text,
         None => worlds(arguments)?,
@@ -86,6 +94,24 @@ fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
         }
     }
     let plan = plan(arguments, 1)?;
+    if let Some(count) = arguments.draw {
+        if !(1..=MOST_WORLDS).contains(&count) {
+            bail!("--draw is {count}; give a number of worlds from 1 to {MOST_WORLDS}");
+        }
+        let progress = Progress::new(count as usize * conducts.len() * plan.replications as usize);
+        let result = tournament::draw(&conducts, &plan, count, &|| progress.step());
+        progress.finish();
+        if let Some(folder) = &arguments.out {
+            write(folder, &result.files())?;
+        }
+        return print(&if arguments.json {
+            result.json()
+        } else if arguments.csv {
+            result.csv()
+        } else {
+            result.text()
+        });
+    }
     let progress = Progress::new(tournament::runs(&conducts, &plan));
     let result = tournament::run(&conducts, &plan, &|| progress.step());
     progress.finish();

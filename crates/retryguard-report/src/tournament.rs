@@ -1,5 +1,6 @@
 //! The tournament: every known policy in many worlds.
 
+mod draw;
 mod page;
 mod picture;
 
@@ -13,6 +14,7 @@ use retryguard_sim::{
 use serde_json::{Value, json};
 
 use crate::table::aligned;
+pub use draw::{Draw, draw};
 
 /// By how much of the oracle's goodput somebody must be better to be called so.
 const MARGIN: f64 = 0.01;

@@ -36,6 +36,12 @@ impl Distribution {
         *self == Self::NOTHING
     }
 
+    /// Whether a share of the draws is of another kind: on a network, messages that get lost.
+    #[must_use]
+    pub const fn is_mixed(&self) -> bool {
+        matches!(self, Self::Mixed(..))
+    }
+
     /// A draw.
     #[inline]
     pub fn draw(&self, chance: &mut Stream) -> Duration {

@@ -17,15 +17,16 @@ mod pools;
 mod record;
 mod scale;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use retryguard_core::{Call, Criticality, Failure, FailureKind, Instant, Target, shed};
+use retryguard_core::{Call, Criticality, Failure, FailureKind, Instant, Target, shed, target};
+use retryguard_policy::Policy;
 
 use crate::{
-    conduct::{Conduct, Extra, extra::Part},
+    conduct::{Conduct, Extra, Rules, extra::Part},
     kernel::{Handle, Queue, Slab},
     streams::{Seed, Stream},
-    world::{EdgePolicy, Effects, Shedding, World},
+    world::{Edge, EdgePolicy, Effects, Service, Shedding, World},
 };
 
 use event::{Event, Packed};
@@ -52,6 +53,8 @@ struct Flight {
     counted: bool,
     original: bool,
     idempotent: bool,
+    /// The attempt that runs and when its caller stops waiting for it, where a foreign policy's part must hear of both.
+    attempt: Option<(u8, Instant)>,
     /// Whether the retry that runs or waits was charged to the policy's extra part.
     charged: bool,
     criticality: Criticality,
@@ -114,7 +117,7 @@ struct Line<'a> {
     /// The service that it leads to, and whether a request is there as soon as it is sent.
     to: u32,
     near: bool,
-    settings: std::sync::Arc<retryguard_core::target::Settings>,
+    settings: Arc<target::Settings>,
     /// Whether a request that must not be done twice is retried all the same: the policy says so, or a key keeps it from
     /// being done twice.
     retries_everything: bool,
@@ -188,7 +191,7 @@ impl<'a> Engine<'a> {
             .zip(conducts)
             .map(|(edge, conduct)| {
                 let service = &world.services[edge.to];
-                let (name, settings) = (&service.name, conduct.settings(&service.name));
+                let (name, settings) = (&service.name, settings_on(edge, conduct, &service.name));
                 let tells_nothing = service.shedding == Shedding::Off;
                 #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
                 let to = edge.to as u32;
@@ -210,7 +213,7 @@ impl<'a> Engine<'a> {
             .enumerate()
             .map(|(index, service)| {
                 let towards = world.edges.iter().position(|edge| edge.to == index);
-                let rule = towards.and_then(|edge| conducts[edge].shed(&service.name));
+                let rule = towards.and_then(|edge| shed_rule(&conducts[edge], service));
                 let keys = towards.is_some_and(|edge| conducts[edge].adds_keys(&service.name));
                 Floor::new(service, rule, keys)
             })
@@ -316,6 +319,27 @@ impl<'a> Engine<'a> {
             floor.settle(now);
         }
         self.record.finish(&conduct.name, self.world, &self.floors, now)
+    }
+}
+
+/// The settings of a policy on an edge: where they say nothing of an attempt's time, the edge does.
+fn settings_on(edge: &Edge, conduct: &Conduct, service: &str) -> Arc<target::Settings> {
+    let mut settings = conduct.settings(service);
+    if let Some(timeout) = edge.attempt_timeout
+        && settings.call.attempt_timeout.is_none()
+        // The oracle knows that an answer will come, unless the message got lost.
+        && (!conduct.oracle || edge.network.is_mixed())
+    {
+        Arc::make_mut(&mut settings).call.attempt_timeout = Some(timeout);
+    }
+    settings
+}
+
+/// The rule by which a service sheds, as far as it depends on the policy of its callers.
+fn shed_rule(conduct: &Conduct, service: &Service) -> Option<shed::Settings> {
+    match (service.shedding, &conduct.rules) {
+        (Shedding::Layer, Rules::Same(_)) => Conduct::of_policy("", Policy::default()).shed(&service.name),
+        _ => conduct.shed(&service.name),
     }
 }
 

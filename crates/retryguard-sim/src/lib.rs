@@ -9,6 +9,7 @@ pub mod comparison;
 pub mod conduct;
 pub mod contest;
 pub mod distribution;
+pub mod draw;
 pub mod engine;
 pub mod fleet;
 pub mod kernel;

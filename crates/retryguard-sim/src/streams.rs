@@ -35,6 +35,8 @@ pub enum Purpose {
     Period,
     /// Which part of a cohort something happens to.
     Cohort,
+    /// What a drawn world is like.
+    World,
 }
 
 /// The seed of a run.

@@ -4,11 +4,18 @@
 //! settings that it has everywhere. The default breaker was chosen by [`WORLDS`] as a whole, so what they say of
 //! our policy is no judgement; [`HELD_OUT`] was drawn afterwards and chose nothing.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use crate::{
     comparison::{Plan, Summary, compare},
     conduct::{Conduct, NAMES, named},
+    draw::Drawn,
     scenario::Scenario,
 };
 
@@ -166,6 +173,52 @@ pub fn run(worlds: &Worlds, conducts: &[Conduct], plan: &Plan, done: &(dyn Fn(us
     Tournament {
         policies: conducts.iter().map(|conduct| conduct.name.clone()).collect(),
         rows,
+    }
+}
+
+/// Runs every policy in drawn worlds, as many worlds at once as the plan has threads. `done` hears of each run that has
+/// ended. The result does not depend on the number of threads.
+///
+/// # Panics
+///
+/// Where a run does.
+#[must_use]
+pub fn run_drawn(
+    worlds: &[Drawn],
+    conducts: &[Conduct],
+    plan: &Plan,
+    done: &(dyn Fn(usize) + Sync),
+) -> Tournament {
+    let next = AtomicUsize::new(0);
+    let rows: Vec<OnceLock<Row>> = worlds.iter().map(|_| OnceLock::new()).collect();
+    let alone = Plan { threads: 1, ..*plan };
+    let work = || {
+        while let Some((drawn, place)) = {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            worlds.get(index).zip(rows.get(index))
+        } {
+            let scenario = drawn.scenario();
+            let summaries = compare(&scenario.world, conducts, &scenario.fixed, &alone, done);
+            let fresh = place.set(row(&scenario, &summaries));
+            fresh.expect("every world is run once");
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = plan.threads.clamp(1, worlds.len().max(1));
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        work();
+        for other in others {
+            if let Err(panic) = other.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+    Tournament {
+        policies: conducts.iter().map(|conduct| conduct.name.clone()).collect(),
+        rows: rows
+            .into_iter()
+            .map(|row| row.into_inner().expect("every world was run"))
+            .collect(),
     }
 }
 

@@ -63,6 +63,8 @@ pub struct Edge {
     pub to: usize,
     /// How long a message travels, each way.
     pub network: Distribution,
+    /// How long the caller waits for one attempt, where the policy itself does not say.
+    pub attempt_timeout: Option<Duration>,
     /// The policy on it: the one that is compared, or always the same.
     pub policy: EdgePolicy,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use retryguard_core::{
-    Call, Criticality, Deadline, Failure, Instant, Outcome, Target,
+    Call, Criticality, Deadline, Failure, FailureKind, Instant, Outcome, Target,
     bulkhead::Ticket,
     call::{Attempt, Facts, Step, Verdict},
     outcome::Hints,
@@ -86,6 +86,7 @@ impl Engine<'_> {
             counted: origin.counted,
             original: origin.original,
             idempotent: origin.idempotent,
+            attempt: None,
             charged: false,
             criticality: origin.criticality,
             pool: origin.pool,
@@ -140,6 +141,9 @@ impl Engine<'_> {
             }
             Step::Send(attempt) => {
                 arm(flight, handle, &mut self.queue);
+                if !line.plain {
+                    flight.attempt = Some((attempt.number, attempt.ends));
+                }
                 let peer = &mut line.peers[number];
                 // One that nobody waits for any more is forgotten.
                 if attempt.ends > self.now {
@@ -189,6 +193,13 @@ impl Engine<'_> {
         if flight.held.is_some() {
             return self.held_too_long(handle);
         }
+        // A foreign policy's part decides about a retry after a timeout as after any other failure.
+        if let Some((number, ends)) = flight.attempt
+            && ends <= self.now
+        {
+            let timeout = Outcome::Failure(Failure::new(FailureKind::Timeout));
+            return self.answered_through_parts(handle, number, &timeout);
+        }
         // One that comes too early does nothing but set the next.
         self.send_to_door(handle, true, Call::on_timer);
     }
@@ -220,7 +231,7 @@ impl Engine<'_> {
             handle,
             attempt,
             line.to,
-            line.conduct.propagates,
+            line.conduct.propagates && self.world.services[line.to as usize].drops_expired,
             self.now,
         );
         let near = line.near;
@@ -259,7 +270,12 @@ impl Engine<'_> {
         } else {
             let network = &self.world.edges[job.edge as usize].network;
             let travel = network.draw(&mut self.seed.stream(job.lineage, Purpose::Network));
-            self.queue.push(self.now.after(travel), Event::Reach(handle));
+            let arrives = self.now.after(travel);
+            // What the oracle decides, it decides at the service: its requests travel when they come back.
+            if self.lines[job.edge as usize].conduct.oracle && arrives < job.ends {
+                return self.reach(handle);
+            }
+            self.queue.push(arrives, Event::Reach(handle));
         }
     }
 
@@ -305,6 +321,14 @@ impl Engine<'_> {
     /// An answer on its way through what a foreign policy has beside the machines.
     fn answered_through_parts(&mut self, handle: Handle, number: u8, outcome: &Outcome) {
         let flight = self.flights.get_mut(handle).expect("was just looked at");
+        // The answer of an attempt that was given up comes too late.
+        if flight
+            .attempt
+            .take_if(|(running, _)| *running == number)
+            .is_none()
+        {
+            return;
+        }
         let line = &mut self.lines[flight.edge as usize];
         let peer = &mut line.peers[flight.peer as usize];
         if std::mem::take(&mut flight.charged) {

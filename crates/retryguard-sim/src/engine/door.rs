@@ -104,6 +104,7 @@ pub(super) fn note_refused(flight: &Flight, attempt: &Attempt, floor: &mut Floor
     tally.on_attempt(again, flight.original && !again, flight.counted);
     tally.on_rejection(flight.counted);
     floor.counts.arrivals += 1;
+    floor.note_rejection();
 }
 
 /// What an attempt comes to that is turned away at the door.

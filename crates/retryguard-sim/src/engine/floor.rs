@@ -9,7 +9,7 @@ use retryguard_core::{FailureKind, Instant, Ratio, shed, shed::Shed};
 
 use crate::{
     kernel::Handle,
-    world::{Effects, Service, Shedding, Station},
+    world::{Effects, LoadErrors, Service, Shedding, Station},
 };
 
 pub(super) use instances::Given;
@@ -36,12 +36,18 @@ pub(super) struct Floor {
     pub(super) seen: std::collections::HashMap<u64, ()>,
     /// What doing a request twice does, under the policy in force.
     pub(super) effects: Effects,
+    /// What turning a request away costs in a worker's time, and what has been spent and not yet been taken from the
+    /// work on others, in nanoseconds.
+    rejection_work: u64,
+    owed_work: u64,
     /// Whether a request that is turned away hears of it at once.
     pub(super) refuses_at_once: bool,
     /// Whether a request at the door is asked more than whether there is room.
     asks: bool,
-    /// Requests that can be worked on at once.
+    /// Requests that can be worked on at once, and how many of them serve most where errors come from load.
     workers: u32,
+    best_busy: u32,
+    load_errors: Option<LoadErrors>,
     /// Whether a call of it may go through an outbox, and what waits in it.
     pub(super) posts: bool,
     pub(super) outbox: super::outbox::Waiting,
@@ -138,7 +144,7 @@ impl Floor {
         };
         let rule = match service.shedding {
             Shedding::Off => None,
-            Shedding::ByPolicy => policy_rule,
+            Shedding::ByPolicy | Shedding::Layer => policy_rule,
             Shedding::By(rule) => Some(rule),
         };
         let effects = match (service.effects, policy_keys) {
@@ -148,8 +154,12 @@ impl Floor {
         };
         let mut floor = Self {
             asks: rule.is_some() || effects == Effects::Keyed,
+            rejection_work: super::nanos(service.rejection_work),
+            owed_work: 0,
             refuses_at_once: service.rejection_time.is_zero(),
             workers: 0,
+            best_busy: u32::MAX,
+            load_errors: service.load_errors,
             station,
             busy: 0,
             waiting: VecDeque::new(),
@@ -204,6 +214,14 @@ impl Floor {
             Room::Capacity(_) => u32::MAX,
             Room::Instances(instances) => instances.most,
         };
+        if let Some(load) = self.load_errors
+            && matches!(self.station, Room::Workers { .. })
+        {
+            let all = f64::from(self.workers.max(1));
+            let served = |busy: u32| f64::from(busy) * (1.0 - load.at(f64::from(busy) / all));
+            let best = (1..=self.workers.max(1)).max_by(|a, b| served(*a).total_cmp(&served(*b)));
+            self.best_busy = best.unwrap_or(1);
+        }
     }
 
     /// Other faults are in force.
@@ -267,10 +285,24 @@ impl Floor {
         let (busy, workers) = (self.busy, self.workers());
         let share = self.trouble.share;
         match &mut self.station {
-            Room::Workers { .. } => busy < workers && self.waiting.is_empty(),
+            Room::Workers { .. } => busy < self.best_busy.min(workers),
             Room::Capacity(tokens) => tokens.has_one(now, share),
             Room::Instances(instances) => instances.has_room(busy, now),
         }
+    }
+
+    /// A request was turned away. A service that is down spends nothing on it.
+    #[inline]
+    pub(super) fn note_rejection(&mut self) {
+        if !self.trouble.down {
+            self.owed_work = self.owed_work.saturating_add(self.rejection_work);
+        }
+    }
+
+    /// The time that rejections took since the last request was begun: the next one takes so much longer.
+    #[inline]
+    pub(super) fn take_owed_work(&mut self) -> u64 {
+        std::mem::take(&mut self.owed_work)
     }
 
     pub(super) fn take_worker(&mut self, now: Instant) {

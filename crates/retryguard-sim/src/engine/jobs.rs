@@ -44,7 +44,8 @@ impl Engine<'_> {
                 return self.turn_away(handle, Failure::new(FailureKind::Unreachable));
             }
         }
-        if let Some(shed) = &mut floor.shed {
+        let oracle = self.lines[job.edge as usize].conduct.oracle;
+        if let Some(shed) = floor.shed.as_mut().filter(|_| !oracle) {
             let arrival = Arrival {
                 criticality: job.criticality,
                 again: job.again,
@@ -141,6 +142,9 @@ impl Engine<'_> {
         let service = job.service as usize;
         job.result = Some(Err(failure));
         self.record.on_rejection(service, job.counted);
+        if failure.kind == FailureKind::Overload {
+            self.floors[service].note_rejection();
+        }
         if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[service].shed) {
             shed.leave(entry);
         }
@@ -186,6 +190,7 @@ impl Engine<'_> {
                 takes = takes.saturating_add(delay.draw_nanos(&mut chance));
             }
         }
+        takes = takes.saturating_add(floor.take_owed_work());
         if counted {
             floor.bill.work_nanos += takes;
         }
@@ -214,8 +219,7 @@ impl Engine<'_> {
         let mut errors = service.errors;
         errors += (1.0 - errors) * floor.trouble.errors;
         if let Some(load) = service.load_errors {
-            let reached = (floor.utilisation() - load.from) / (load.to - load.from);
-            errors += (1.0 - errors) * load.most * reached.clamp(0.0, 1.0);
+            errors += (1.0 - errors) * load.at(floor.utilisation());
         }
         let failed = errors > 0.0
             && self
@@ -387,7 +391,13 @@ impl Engine<'_> {
             return Duration::ZERO;
         }
         let network = &self.world.edges[job.edge as usize].network;
-        network.draw(&mut self.seed.stream(descend(job.lineage, 7), Purpose::Network))
+        let draw = |lineage| network.draw(&mut self.seed.stream(lineage, Purpose::Network));
+        let back = draw(descend(job.lineage, 7));
+        if self.lines[job.edge as usize].conduct.oracle {
+            back + draw(job.lineage)
+        } else {
+            back
+        }
     }
 
     /// The request gives its worker back, which takes the next one that waits.
@@ -415,6 +425,10 @@ impl Engine<'_> {
 
     /// Free workers take those who wait.
     pub(super) fn next_waiting(&mut self, index: usize) {
+        // What the oracle sends is still wanted, what has queued may not be.
+        if self.floors[index].holds_any() {
+            self.use_room(index);
+        }
         loop {
             let floor = &mut self.floors[index];
             if floor.busy >= floor.workers() {
@@ -428,9 +442,6 @@ impl Engine<'_> {
             } else {
                 self.work(next, Duration::ZERO);
             }
-        }
-        if self.floors[index].holds_any() {
-            self.use_room(index);
         }
     }
 

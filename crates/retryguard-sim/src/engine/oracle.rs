@@ -2,8 +2,11 @@
 
 use retryguard_core::{Failure, Outcome};
 
-use super::{Engine, Event, calls::arm};
-use crate::{distribution::seconds, kernel::Handle};
+use super::{Engine, Event, Flight, Packed};
+use crate::{
+    distribution::seconds,
+    kernel::{Handle, Queue},
+};
 
 impl Engine<'_> {
     /// The oracle keeps a call until there is room, or until it is too late.
@@ -14,11 +17,7 @@ impl Engine<'_> {
             .expect("a call that is held is there");
         flight.held = Some(failed);
         let to = self.world.edges[flight.edge as usize].to;
-        let deadline = flight.call.deadline().moment();
-        if failed.is_none() && deadline < flight.timer {
-            flight.timer = deadline;
-            self.queue.push(deadline, Event::Timer(handle));
-        }
+        arm_deadline(flight, handle, &mut self.queue);
         self.floors[to].hold(handle);
         self.use_room(to);
     }
@@ -26,7 +25,8 @@ impl Engine<'_> {
     /// There may be room at a service: whoever is held for it is sent. The oldest first among those with time
     /// enough to be served, because they have the least of it left; then the latest of the others.
     pub(super) fn use_room(&mut self, service: usize) {
-        let enough = seconds(self.floors[service].enough_time);
+        let floor = &self.floors[service];
+        let enough = seconds(floor.enough_time * floor.trouble.slow);
         while self.floors[service].has_room(self.now) {
             let (handle, late) = match self.floors[service].unhold() {
                 Some(found) => found,
@@ -70,7 +70,7 @@ impl Engine<'_> {
     pub(super) fn held_too_long(&mut self, handle: Handle) {
         let flight = self.flights.get_mut(handle).expect("was just looked at");
         if self.now < flight.call.deadline().moment() {
-            return arm(flight, handle, &mut self.queue);
+            return arm_deadline(flight, handle, &mut self.queue);
         }
         match flight.held.take() {
             Some(Some((number, failure))) => self.drive(handle, |call, target, now, chance| {
@@ -84,5 +84,14 @@ impl Engine<'_> {
                 call.start(target, now, chance)
             }),
         }
+    }
+}
+
+/// A call that is held looks again when its time is over, whatever the attempt before it waited for.
+fn arm_deadline(flight: &mut Flight, handle: Handle, queue: &mut Queue<Packed>) {
+    let deadline = flight.call.deadline().moment();
+    if deadline < flight.timer {
+        flight.timer = deadline;
+        queue.push(deadline, Event::Timer(handle));
     }
 }

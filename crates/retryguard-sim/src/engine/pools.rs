@@ -53,7 +53,11 @@ impl Engine<'_> {
             },
             key: descend(job.key, way),
             lineage: descend(job.lineage, way),
-            deadline: job.deadline,
+            deadline: if self.lines[planned.edge].conduct.oracle {
+                job.ends.min(job.deadline)
+            } else {
+                job.deadline
+            },
             criticality: job.criticality,
             counted: job.counted,
             original: job.original,

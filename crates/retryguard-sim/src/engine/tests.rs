@@ -24,6 +24,7 @@ fn workers(name: &str, workers: u32, queue: Option<u32>, time: Distribution) -> 
             time,
         },
         rejection_time: Duration::ZERO,
+        rejection_work: Duration::ZERO,
         errors: 0.0,
         error_kind: FailureKind::Fault,
         load_errors: None,
@@ -34,6 +35,7 @@ fn workers(name: &str, workers: u32, queue: Option<u32>, time: Distribution) -> 
         blocking: true,
         pool: None,
         notices_cancel: false,
+        drops_expired: true,
         scaler: None,
         price: Price::default(),
     }
@@ -51,6 +53,7 @@ fn chain(services: Vec<Service>, rate: f64, seconds: u64) -> World {
             },
             to,
             network: Distribution::NOTHING,
+            attempt_timeout: None,
             policy: EdgePolicy::Compared,
         })
         .collect();

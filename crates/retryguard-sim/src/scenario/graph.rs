@@ -1,6 +1,6 @@
 //! Names to numbers, and the shape of the call graph.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use retryguard_policy::{
     Position,
@@ -68,7 +68,7 @@ impl Names {
         }
         let (name, _) = scalar(node, "calls", "the name of a service", mistakes)?;
         let to = self.service(name, node.at, mistakes)?;
-        Some(self.add(from, to, Distribution::NOTHING, EdgePolicy::Compared))
+        Some(self.add(from, to, Way::default()))
     }
 
     /// The edge that the keys of an open block describe.
@@ -79,34 +79,54 @@ impl Names {
         mistakes: &mut Mistakes,
     ) -> Option<usize> {
         let to = block.need("to", "the name of a service", mistakes);
-        let (network, policy) = way(block, mistakes);
+        let way = way(block, mistakes);
         let node = to?;
         let (name, _) = scalar(node, "to", "the name of a service", mistakes)?;
         let to = self.service(name, node.at, mistakes)?;
-        Some(self.add(from, to, network, policy))
+        Some(self.add(from, to, way))
     }
 
-    pub(super) fn add(&mut self, from: &str, to: usize, network: Distribution, policy: EdgePolicy) -> usize {
+    pub(super) fn add(&mut self, from: &str, to: usize, way: Way) -> usize {
         self.edges.push(Edge {
             from: from.to_owned(),
             to,
-            network,
-            policy,
+            network: way.network,
+            attempt_timeout: way.attempt_timeout,
+            policy: way.policy,
         });
         self.edges.len() - 1
     }
 }
 
 /// What an edge says beside its ends.
-pub(super) fn way(block: &mut Block<'_>, mistakes: &mut Mistakes) -> (Distribution, EdgePolicy) {
-    let network = block
-        .distribution("network", mistakes)
-        .unwrap_or(Distribution::NOTHING);
-    let policy = match block.text("policy", mistakes) {
-        Some(name) => EdgePolicy::Fixed(name),
-        None => EdgePolicy::Compared,
-    };
-    (network, policy)
+#[derive(Clone)]
+pub(super) struct Way {
+    network: Distribution,
+    attempt_timeout: Option<Duration>,
+    policy: EdgePolicy,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self {
+            network: Distribution::NOTHING,
+            attempt_timeout: None,
+            policy: EdgePolicy::Compared,
+        }
+    }
+}
+
+pub(super) fn way(block: &mut Block<'_>, mistakes: &mut Mistakes) -> Way {
+    Way {
+        network: block
+            .distribution("network", mistakes)
+            .unwrap_or(Distribution::NOTHING),
+        attempt_timeout: block.duration_or_off("attemptTimeout", mistakes).flatten(),
+        policy: match block.text("policy", mistakes) {
+            Some(name) => EdgePolicy::Fixed(name),
+            None => EdgePolicy::Compared,
+        },
+    }
 }
 
 /// The service that lies furthest from the clients; of several the one that stands first. A service that

@@ -40,7 +40,9 @@ fn service(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) 
     let blocking = block.flag("blocking", mistakes).unwrap_or(true);
     let pool = block.take("pool").and_then(|node| pool(node, mistakes));
     let notices_cancel = block.flag("noticesCancel", mistakes).unwrap_or(false);
+    let drops_expired = block.flag("dropsExpired", mistakes).unwrap_or(true);
     let rejection_time = block.duration("rejectionTime", mistakes).unwrap_or_default();
+    let rejection_work = block.duration("rejectionWork", mistakes).unwrap_or_default();
     let scaler = block
         .take("autoscaler")
         .and_then(|node| scaler::scaler(node, mistakes));
@@ -56,6 +58,7 @@ fn service(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) 
         name: name.to_owned(),
         station: station?,
         rejection_time,
+        rejection_work,
         errors,
         error_kind,
         load_errors,
@@ -66,6 +69,7 @@ fn service(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) 
         blocking,
         pool,
         notices_cancel,
+        drops_expired,
         scaler,
         price,
     })
@@ -197,11 +201,14 @@ fn shedding(node: &Node, mistakes: &mut Mistakes) -> Option<Shedding> {
     if is_word(node, &["policy"]) {
         return Some(Shedding::ByPolicy);
     }
+    if is_word(node, &["layer"]) {
+        return Some(Shedding::Layer);
+    }
     if !matches!(node.body, Body::Map(_)) {
         wrong(
             node,
             "shedding",
-            "off, policy, or a block such as {inFlight: 200}",
+            "off, policy, layer, or a block such as {inFlight: 200}",
             mistakes,
         );
         return None;
@@ -277,7 +284,7 @@ fn step(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) -> 
     let outbox = block.take("outbox").and_then(|node| outbox(node, mistakes));
     let choices = if splits {
         let ways = block.take("split");
-        let (network, policy) = way(&mut block, mistakes);
+        let way = way(&mut block, mistakes);
         let mut choices = Vec::new();
         for entry in entries(ways?, "split", mistakes)? {
             let weight = number(&entry.value, "a weight", 0.0..=1e9, mistakes)?;
@@ -285,7 +292,7 @@ fn step(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) -> 
                 None
             } else {
                 let to = names.service(&entry.key, entry.at, mistakes)?;
-                Some(names.add(name, to, network.clone(), policy.clone()))
+                Some(names.add(name, to, way.clone()))
             };
             choices.push((weight, edge));
         }

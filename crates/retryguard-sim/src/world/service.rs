@@ -16,6 +16,8 @@ pub struct Service {
     pub station: Station,
     /// How long it takes to turn a request away.
     pub rejection_time: Duration,
+    /// How much of a worker's time turning a request away costs, taken from the work on others.
+    pub rejection_work: Duration,
     /// The share of requests that fail at random, whatever the load.
     pub errors: f64,
     /// What such a failure is.
@@ -36,6 +38,9 @@ pub struct Service {
     pub pool: Option<Pool>,
     /// Whether a request that nobody waits for any more is dropped before it is worked on.
     pub notices_cancel: bool,
+    /// Whether a request is dropped before it is worked on when the deadline that it carries has passed. A server
+    /// without our layer does not read that deadline.
+    pub drops_expired: bool,
     /// What grows and shrinks it.
     pub scaler: Option<Scaler>,
     /// What it costs.
@@ -87,6 +92,9 @@ pub enum Shedding {
     Off,
     /// By the rule that the policy on the way to it gives its servers, if it gives one.
     ByPolicy,
+    /// By the rule of the server layer, whoever calls: the one that the policy gives, and the default policy's
+    /// where the policy is not a file of ours.
+    Layer,
     /// By this rule, whatever the policy.
     By(shed::Settings),
 }
@@ -100,6 +108,14 @@ pub struct LoadErrors {
     pub to: f64,
     /// Their probability there.
     pub most: f64,
+}
+
+impl LoadErrors {
+    /// Their probability at a utilisation.
+    #[must_use]
+    pub fn at(self, utilisation: f64) -> f64 {
+        self.most * ((utilisation - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
+    }
 }
 
 /// What doing a request twice does.

@@ -1,0 +1,93 @@
+//! A draw of the tournament without the whole command: quick to build while a policy is being worked on.
+//!
+//!     cargo run --release -p retryguard-sim --example draw -- 200 1 none,finagle,retryguard,my-policy.yaml
+//!
+//! The arguments are the number of worlds, the seed, and optionally policies, by name or by path; `retryguard simulate
+//! tournament --draw` prints the same tables. A fourth argument chooses the kinds that are shown, by a part of their name:
+//! all worlds are drawn, the others are not run.
+
+use std::{error::Error, path::Path};
+
+use retryguard_policy::Policy;
+use retryguard_sim::{
+    comparison::Plan,
+    conduct::{Conduct, named},
+    draw::judge_some,
+    streams::Seed,
+    tournament::{ORACLE, policies},
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let count = arguments.first().map_or(Ok(20), |text| text.parse())?;
+    let seed = arguments.get(1).map_or(Ok(1), |text| text.parse())?;
+    let mut conducts = match arguments.get(2) {
+        None => policies(),
+        Some(names) => names.split(',').map(conduct).collect::<Result<_, _>>()?,
+    };
+    if conducts.iter().all(|conduct| conduct.name != ORACLE) {
+        conducts.extend(named(ORACLE));
+    }
+    let kinds = arguments.get(3).map_or("", String::as_str);
+    let plan = Plan {
+        seed: Seed(seed),
+        replications: 1,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let report = judge_some(
+        &conducts,
+        &plan,
+        count,
+        &|drawn| drawn.kind.contains(kinds),
+        &|_| (),
+    );
+    show("policies", &report.policy_rows());
+    for (title, rows) in report.kind_tables() {
+        show(&title, &rows);
+    }
+    for conduct in conducts.iter().filter(|conduct| !conduct.digest().is_empty()) {
+        if let Some((title, rows)) = report.lost_worlds(&conduct.name) {
+            show(&title, &rows);
+        }
+    }
+    for (policy, row, goodput) in report.above() {
+        println!(
+            "above the oracle: {policy} in {}: {:.1}",
+            row.world,
+            100.0 * goodput
+        );
+    }
+    Ok(())
+}
+
+/// A policy by its name or by the path of its file.
+fn conduct(text: &str) -> Result<Conduct, Box<dyn Error>> {
+    if let Some(known) = named(text) {
+        return Ok(known);
+    }
+    let file = std::fs::read_to_string(text).map_err(|error| format!("{text}: {error}"))?;
+    let policy = Policy::parse(&file).map_err(|mistakes| format!("{text}: {mistakes}"))?;
+    let stem = Path::new(text)
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned());
+    Ok(Conduct::of_policy(stem.unwrap_or_default(), policy))
+}
+
+fn show(title: &str, rows: &[Vec<String>]) {
+    println!("{title}");
+    for row in rows {
+        let cells: Vec<String> = row
+            .iter()
+            .enumerate()
+            .map(|(place, cell)| {
+                if place == 0 {
+                    format!("{cell:<24}")
+                } else {
+                    format!("{cell:>12}")
+                }
+            })
+            .collect();
+        println!("{}", cells.join(" "));
+    }
+    println!();
+}

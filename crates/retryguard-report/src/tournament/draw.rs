@@ -9,8 +9,8 @@ use retryguard_sim::{
 };
 use serde_json::{Value, json};
 
-use super::{OURS, pipes};
-use crate::table::aligned;
+use super::OURS;
+use crate::table::{aligned, pipes};
 
 /// A draw with its results.
 #[derive(Debug)]
@@ -97,11 +97,13 @@ impl Draw {
             })
             .collect();
         let worlds: Vec<Value> = self
+            .0
             .worlds
             .iter()
             .zip(&self.0.result.rows)
             .map(|(drawn, row)| {
                 let policies: Vec<Value> = self
+                    .0
                     .result
                     .policies
                     .iter()
@@ -120,6 +122,7 @@ impl Draw {
             })
             .collect();
         let above: Vec<Value> = self
+            .0
             .above()
             .iter()
             .map(|(policy, row, goodput)| json!({"policy": policy, "world": row.world, "goodput": goodput}))

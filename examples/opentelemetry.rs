@@ -48,7 +48,7 @@ async fn main() -> anyhow::Result<()> {
             status = tracing::field::Empty,
             attempts = tracing::field::Empty
         );
-        let result = client.get(&url).instrument(span.clone()).await;
+        let result = client.get(&url).send().instrument(span.clone()).await;
         match result {
             Ok(response) => {
                 span.record("status", u64::from(response.status().as_u16()));

@@ -13,7 +13,7 @@ use axum::{Router, http::StatusCode, routing::get};
 use retryguard::{
     http::Http,
     remote::LivePolicy,
-    reqwest::{Client, Reqwest, Tagged},
+    reqwest::{Client, Reqwest},
 };
 use retryguard_examples::{pause, serve};
 
@@ -73,13 +73,11 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn check(client: &Client, url: &str) -> anyhow::Result<String> {
-    let request = client.request(reqwest::Method::GET, url).build()?;
-    let tags = retryguard::http::tags::Tags {
-        feature: Some("update-check".to_owned()),
-        criticality: Some(retryguard::Criticality::Sheddable),
-        ..Default::default()
-    };
-    let response = client.execute(Tagged { request, tags }).await?;
+    let request = client
+        .get(url)
+        .feature("update-check")
+        .criticality(retryguard::Criticality::Sheddable);
+    let response = request.send().await?;
     let report = response.extensions().get::<retryguard::Report>();
     let attempts = report.map_or(0, |report| report.attempts);
     Ok(format!("{} after {attempts} attempts", response.status()))

@@ -32,17 +32,12 @@ async fn main() -> anyhow::Result<()> {
     println!("a bad request, which no retry can mend:");
     show(client.get(format!("{url}/nowhere")).await);
     println!("a payment, which must not be made twice:");
-    let payment = client
-        .request(reqwest::Method::POST, format!("{url}/pay"))
-        .build()?;
-    show(client.execute(payment).await);
+    show(client.post(format!("{url}/pay")).send().await);
     println!("the same with an idempotency key:");
-    let payment = client.request(reqwest::Method::POST, format!("{url}/pay"));
-    show(
-        client
-            .execute(payment.header("idempotency-key", "\"8e03978e\"").build()?)
-            .await,
-    );
+    let payment = client
+        .post(format!("{url}/pay"))
+        .header("idempotency-key", "\"8e03978e\"");
+    show(payment.send().await);
     println!("a server that is down, until the breaker opens:");
     for _ in 0..4 {
         show(client.get(format!("{url}/down")).await);

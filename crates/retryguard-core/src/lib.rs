@@ -17,6 +17,7 @@ pub mod breaker;
 pub mod budget;
 pub mod bulkhead;
 pub mod call;
+pub mod callers;
 pub mod chance;
 pub mod criticality;
 pub mod deadline;

@@ -6,11 +6,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, StatusCode, header};
-use retryguard::Error;
+use retryguard::{BoxedError, Error};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-
-use crate::system::client::WireError;
 
 /// The largest body that a service reads.
 pub const LARGEST_BODY: usize = 16 * 1024;
@@ -45,7 +43,7 @@ impl Problem {
 
     /// A call to another service came to nothing.
     #[must_use]
-    pub fn downstream(target: &str, error: &Error<WireError>) -> Self {
+    pub fn downstream(target: &str, error: &Error<BoxedError>) -> Self {
         let status = match error {
             Error::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             Error::Failed { .. } => StatusCode::BAD_GATEWAY,

@@ -4,13 +4,33 @@
 //! deadline and a criticality go down through all hops without a line of code in the handlers, and a failure
 //! that has been retried below comes up marked. A task that the handler spawns has no context of its own:
 //! hand it over with [`Context::current`] and [`Context::scope`].
+//!
+//! A `tower::buffer::Buffer` above a client layer makes the calls in a task of its own, which has no context
+//! either. Put a [`ContextLayer`] above the buffer: it hands the context on in the request's extensions, where the
+//! client layers look too.
+//!
+//! ```
+//! use retryguard::{Policy, context::ContextLayer, http::HttpLayer};
+//! use tower::ServiceBuilder;
+//!
+//! let policy = Policy::default();
+//! let stack = ServiceBuilder::new()
+//!     .layer(ContextLayer)
+//!     .buffer::<http::Request<String>>(64)
+//!     .layer(HttpLayer::new(&policy, "payments"));
+//! ```
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU8, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{self, Poll},
 };
 
 use retryguard_core::Criticality;
+use tower_layer::Layer;
+use tower_service::Service;
 
 tokio::task_local! {
     static CONTEXT: Context;
@@ -26,7 +46,10 @@ pub struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(deadline: Option<tokio::time::Instant>, criticality: Criticality) -> Self {
+    /// A context for work that did not come as a request of the server layer: a job, a message from a queue, a server
+    /// of another protocol.
+    #[must_use]
+    pub fn new(deadline: Option<tokio::time::Instant>, criticality: Criticality) -> Self {
         Self {
             deadline,
             criticality,
@@ -45,6 +68,11 @@ impl Context {
         CONTEXT.scope(self, future).await
     }
 
+    /// Puts this context into a request's extensions, for client layers that run in another task.
+    pub fn carry<B>(self, request: &mut http::Request<B>) {
+        request.extensions_mut().insert(self);
+    }
+
     /// Runs a function in this context.
     pub(crate) fn enter<R>(&self, function: impl FnOnce() -> R) -> R {
         CONTEXT.sync_scope(self.clone(), function)
@@ -60,6 +88,10 @@ impl Context {
     #[must_use]
     pub const fn criticality(&self) -> Criticality {
         self.criticality
+    }
+
+    pub(crate) fn note_retried(&self, layers: u8) {
+        self.retried.fetch_max(layers, Ordering::Relaxed);
     }
 
     /// How many layers below have retried a failure that the work met; zero for none.
@@ -80,5 +112,44 @@ pub(crate) fn inherited() -> Option<(Option<tokio::time::Instant>, Criticality)>
 /// Notes that a call of the present task failed after `layers` layers have retried it.
 pub(crate) fn note_retried(layers: u8) {
     // A task without a context is no server's work: there is nobody above to be told.
-    let _ = CONTEXT.try_with(|context| context.retried.fetch_max(layers, Ordering::Relaxed));
+    let _ = CONTEXT.try_with(|context| context.note_retried(layers));
+}
+
+/// Puts the context of the calling task into every request. For a place above a `Buffer`, or above anything else that
+/// makes calls in a task of its own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ContextLayer;
+
+impl<S> Layer<S> for ContextLayer {
+    type Service = CarryContext<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        CarryContext { inner }
+    }
+}
+
+/// The service of a [`ContextLayer`].
+#[derive(Debug, Clone, Copy)]
+pub struct CarryContext<S> {
+    inner: S,
+}
+
+impl<S, B> Service<http::Request<B>> for CarryContext<S>
+where
+    S: Service<http::Request<B>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: http::Request<B>) -> S::Future {
+        if let Some(context) = Context::current() {
+            context.carry(&mut request);
+        }
+        self.inner.call(request)
+    }
 }

@@ -3,16 +3,67 @@
 use std::time::Duration;
 
 use retryguard_core::Refusal;
+use std::{error::Error as StdError, fmt};
+
+/// An error of any kind, as tower and hyper box them.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// The error of an HTTP service of any kind, boxed as [`BoxError`] is, and an error itself, which that is not. So a
+/// layer works over `hyper`'s client, over a `Buffer` and over a boxed service alike, and its own errors can be
+/// boxed again.
+pub struct BoxedError(BoxError);
+
+impl BoxedError {
+    /// Boxes an error. One that is already boxed is not boxed again.
+    pub fn new(error: impl Into<BoxError>) -> Self {
+        Self(error.into())
+    }
+
+    /// The error as the service below gave it, if it is of this type.
+    #[must_use]
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
+
+    /// The error itself.
+    #[must_use]
+    pub fn get_ref(&self) -> &(dyn StdError + 'static) {
+        &*self.0
+    }
+
+    /// The error in its box.
+    #[must_use]
+    pub fn into_inner(self) -> BoxError {
+        self.0
+    }
+}
+
+impl fmt::Debug for BoxedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for BoxedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for BoxedError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source()
+    }
+}
 
 /// Why a call has no response. Says which part refused and why, and how long to stay away.
 ///
 /// A failed *response* (a 503, say) is not an error here: it is returned as the response that it is, after
 /// whatever retries were allowed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error<E> {
     /// Nothing was sent.
-    #[error("not sent: {refusal} ({})", refusal.next_step())]
     Refused {
         /// The part that refused.
         refusal: Refusal,
@@ -20,7 +71,6 @@ pub enum Error<E> {
         retry_after: Option<Duration>,
     },
     /// The last attempt ran out of time.
-    #[error("no answer in time at attempt {attempts}; not retried: {refusal} ({})", refusal.next_step())]
     TimedOut {
         /// How many attempts were made.
         attempts: u8,
@@ -30,10 +80,8 @@ pub enum Error<E> {
         retry_after: Option<Duration>,
     },
     /// The last attempt failed without a response.
-    #[error("failed at attempt {attempts}; not retried: {refusal} ({})", refusal.next_step())]
     Failed {
         /// What the service below said.
-        #[source]
         error: E,
         /// How many attempts were made.
         attempts: u8,
@@ -43,8 +91,45 @@ pub enum Error<E> {
         retry_after: Option<Duration>,
     },
     /// The service below said that it will never be ready again.
-    #[error("the service below is not ready")]
-    NotReady(#[source] E),
+    NotReady(E),
+}
+
+impl<E> fmt::Display for Error<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { refusal, .. } => write!(f, "not sent: {refusal} ({})", refusal.next_step()),
+            Self::TimedOut {
+                attempts, refusal, ..
+            } => {
+                let next_step = refusal.next_step();
+                write!(
+                    f,
+                    "no answer in time at attempt {attempts}; not retried: {refusal} ({next_step})"
+                )
+            }
+            Self::Failed {
+                attempts, refusal, ..
+            } => {
+                let next_step = refusal.next_step();
+                write!(
+                    f,
+                    "failed at attempt {attempts}; not retried: {refusal} ({next_step})"
+                )
+            }
+            Self::NotReady(_) => f.write_str("the service below is not ready"),
+        }
+    }
+}
+
+impl<E: StdError + 'static> StdError for Error<E> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        let error: &(dyn StdError + 'static) = match self {
+            Self::Failed { error, .. } | Self::NotReady(error) => error,
+            Self::Refused { .. } | Self::TimedOut { .. } => return None,
+        };
+        // The box itself is no link of the chain: whoever looks for hyper's or tonic's errors in it finds them.
+        Some(error.downcast_ref().map_or(error, BoxedError::get_ref))
+    }
 }
 
 impl<E> Error<E> {
@@ -74,6 +159,34 @@ impl<E> Error<E> {
         match self {
             Self::Refused { .. } | Self::NotReady(_) => 0,
             Self::TimedOut { attempts, .. } | Self::Failed { attempts, .. } => *attempts,
+        }
+    }
+
+    /// The same with another error of the service below.
+    pub fn map<T>(self, map: impl FnOnce(E) -> T) -> Error<T> {
+        match self {
+            Self::Refused { refusal, retry_after } => Error::Refused { refusal, retry_after },
+            Self::TimedOut {
+                attempts,
+                refusal,
+                retry_after,
+            } => Error::TimedOut {
+                attempts,
+                refusal,
+                retry_after,
+            },
+            Self::Failed {
+                error,
+                attempts,
+                refusal,
+                retry_after,
+            } => Error::Failed {
+                error: map(error),
+                attempts,
+                refusal,
+                retry_after,
+            },
+            Self::NotReady(error) => Error::NotReady(map(error)),
         }
     }
 

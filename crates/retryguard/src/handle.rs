@@ -1,6 +1,9 @@
 //! A look at a target from outside, and a hand on its policy.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use retryguard_core::{Ratio, breaker, guard};
 use retryguard_policy::{Policy, Service};
@@ -64,6 +67,32 @@ impl TargetHandle {
     /// The same from a compiled service.
     pub fn replace_service(&self, service: Arc<Service>) {
         self.shared.replace(service);
+    }
+}
+
+/// A target that lives only as long as somebody else has it.
+pub(crate) struct WeakTarget(Weak<Shared>);
+
+impl WeakTarget {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self(Arc::downgrade(shared))
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    pub(crate) fn upgrade(&self) -> Option<Arc<Shared>> {
+        self.0.upgrade()
+    }
+
+    /// Puts a new policy in force. False where the target is gone.
+    pub(crate) fn replace(&self, policy: &Policy) -> bool {
+        let shared = self.upgrade();
+        if let Some(shared) = &shared {
+            shared.replace(policy.service(shared.name()));
+        }
+        shared.is_some()
     }
 }
 

@@ -35,11 +35,11 @@ pub mod tonic;
 
 pub use client::{RetryGuard, RetryGuardLayer};
 pub use context::Context;
-pub use error::Error;
+pub use error::{BoxError, BoxedError, Error};
 pub use fallback::{Fallback, FallbackFuture, FallbackLayer};
 pub use handle::{TargetHandle, TargetStatus};
 pub use periodic::Periodic;
 pub use protocol::Report;
 pub use retryguard_core as core;
 pub use retryguard_core::{Criticality, Refusal};
-pub use retryguard_policy::{Diagnostics, Policy};
+pub use retryguard_policy::{Diagnostics, Policy, Trust};

@@ -5,6 +5,8 @@ use std::time::Duration;
 use retryguard_core::{Criticality, Outcome, Refusal, call::Attempt, outcome::FailureKind};
 use retryguard_policy::{Classifier, Service};
 
+use crate::context::Context;
+
 /// How requests of one protocol are read, sent and sent again.
 pub trait Protocol<Request> {
     /// What is kept of a request so that attempts can be made from it.
@@ -17,6 +19,17 @@ pub trait Protocol<Request> {
 
     /// Makes an attempt. `None` where the request cannot be sent (again).
     fn attempt(&self, kept: &mut Self::Kept, sending: &Sending) -> Option<Self::Attempt>;
+
+    /// The context that the request carries with it, where it does (see [`Context::carry`]).
+    fn context<'k>(&self, _kept: &'k Self::Kept) -> Option<&'k Context> {
+        None
+    }
+
+    /// A number for whom the target takes the caller for, such as a hash of the request's credentials. Asked for only
+    /// when the target has limited a caller.
+    fn caller(&self, _kept: &Self::Kept) -> u64 {
+        0
+    }
 
     /// Whether what is kept can still be sent again after an attempt was made from it.
     fn can_replay(&self, _kept: &Self::Kept) -> bool {
@@ -57,6 +70,8 @@ pub struct Sending {
     pub criticality: Criticality,
     /// What is left of the call's deadline.
     pub left: Option<Duration>,
+    /// When the caller itself wants nothing any more, the rest of a response included.
+    pub until: Option<tokio::time::Instant>,
 }
 
 /// How a call went.

@@ -1,16 +1,23 @@
 //! The state that all clones of a layer's services share, behind one short lock.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock, PoisonError, atomic::Ordering},
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError, Weak, atomic::Ordering},
     task::{Poll, Waker},
+    time::Duration,
 };
 
-use retryguard_core::{Target, breaker, bulkhead::Ticket, target::Change};
+use retryguard_core::{
+    Failure, FailureKind, Instant, Target, breaker,
+    bulkhead::Ticket,
+    callers::Callers,
+    gate::{Gate, Scope},
+    target::Change,
+};
 use retryguard_policy::Service;
 
 use crate::{
-    clock::Clock,
+    clock::{Clock, Random},
     sync::{AtomicU32, Mutex, MutexGuard},
     telemetry::Telemetry,
 };
@@ -42,6 +49,8 @@ pub(crate) struct State {
     pub(crate) target: Target,
     policy: Arc<Service>,
     tickets: u64,
+    /// Whose own allowance is used up at the target.
+    callers: Callers,
     /// Calls that wait for a place, and those that have been given one and not yet noticed.
     queue: HashMap<Ticket, Waiting>,
 }
@@ -63,10 +72,37 @@ impl Shared {
                 target: Target::new(policy.target.clone(), clock.now()),
                 policy,
                 tickets: 0,
+                callers: Callers::default(),
                 queue: HashMap::new(),
             })),
             clock,
         }
+    }
+
+    /// The target of a policy's service: the one that another layer of the same service of the same policy has, or a new
+    /// one. Two clients of one service that each had a state of their own would each need to be burnt before they
+    /// learn, and would overwrite each other's gauges.
+    pub(crate) fn of(policy: Arc<Service>) -> Arc<Self> {
+        /// Which policy, by its settings (the clones of a policy share them), and which service. The settings are kept, so
+        /// that no other policy gets their address.
+        type Known = Vec<(Arc<retryguard_core::target::Settings>, Weak<Shared>)>;
+        static KNOWN: StdMutex<BTreeMap<String, Known>> = StdMutex::new(BTreeMap::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, layers| {
+            layers.retain(|(_, shared)| shared.strong_count() > 0);
+            !layers.is_empty()
+        });
+        let layers = known.entry(policy.name.clone()).or_default();
+        let same = layers
+            .iter()
+            .filter(|(settings, _)| Arc::ptr_eq(settings, &policy.target))
+            .find_map(|(_, shared)| shared.upgrade());
+        same.unwrap_or_else(|| {
+            let settings = policy.target.clone();
+            let shared = Arc::new(Self::new(policy));
+            layers.push((settings, Arc::downgrade(&shared)));
+            shared
+        })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -184,6 +220,28 @@ impl State {
     pub(crate) fn ticket(&mut self) -> Ticket {
         self.tickets += 1;
         Ticket(self.tickets)
+    }
+
+    /// How long a caller should stay away that has met a limit of its own, spread as the gate spreads its waits.
+    #[inline]
+    pub(crate) fn held(&mut self, caller: impl FnOnce() -> u64, now: Instant) -> Option<Duration> {
+        if self.callers.is_empty() {
+            return None;
+        }
+        let wait = self.callers.holds(caller(), now)?;
+        Some(Gate::new(self.target.settings().gate).jittered(wait, &mut Random))
+    }
+
+    /// Remembers that a caller has met a limit of its own.
+    #[cold]
+    pub(crate) fn hold(&mut self, failure: &Failure, caller: impl FnOnce() -> u64, now: Instant) {
+        let gate = &self.target.settings().gate;
+        if let Some(wait) = failure.hints.retry_after
+            && gate.scope == Scope::Target
+            && failure.kind == FailureKind::Overload
+        {
+            self.callers.hold(caller(), wait.min(gate.at_most), now);
+        }
     }
 
     /// Whether a waiting call has been given its place; remembers whom to wake otherwise.

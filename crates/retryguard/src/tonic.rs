@@ -15,19 +15,42 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A call without an answer is a `tonic::Status` whose code a gRPC client expects: a passed deadline is
+//! `DEADLINE_EXCEEDED`, a full bulkhead `RESOURCE_EXHAUSTED`, and every other refusal, an open breaker among them,
+//! `UNAVAILABLE`. Its source is the library's own [`Error`], which says which part refused and how long to stay away:
+//!
+//! ```
+//! # fn tell(status: &tonic::Status) {
+//! use std::error::Error as _;
+//! type Refused = retryguard::Error<retryguard::BoxedError>;
+//! if let Some(error) = status.source().and_then(|source| source.downcast_ref::<Refused>()) {
+//!     println!("{:?}, for {:?}", error.refusal(), error.retry_after());
+//! }
+//! # }
+//! ```
 
-use std::task::{Context, Poll};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
+use ::tonic::Status;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use pin_project_lite::pin_project;
+use retryguard_core::Refusal;
 use retryguard_policy::Policy;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
+    client::ResponseFuture,
+    error::{BoxError, BoxedError, Error},
     handle::TargetHandle,
-    http::{Http, HttpLayer, HttpService},
+    http::{Http, HttpLayer, HttpService, Peek, PeekBody},
 };
 
 /// Runs a policy around a tonic channel, or any service that takes tonic's bodies.
@@ -59,10 +82,41 @@ impl TonicLayer {
 }
 
 impl<S> Layer<S> for TonicLayer {
-    type Service = HttpService<TonicBodies<S>>;
+    type Service = TonicService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        self.http.layer(TonicBodies { inner })
+        TonicService {
+            inner: self.http.layer(TonicBodies { inner }),
+        }
+    }
+}
+
+/// A tonic channel under a policy.
+#[derive(Debug, Clone)]
+pub struct TonicService<S> {
+    inner: HttpService<TonicBodies<S>>,
+}
+
+impl<S, A, B> Service<Request<A>> for TonicService<S>
+where
+    S: Service<Request<::tonic::body::Body>, Response = Response<B>> + Clone,
+    S::Error: Into<BoxError>,
+    A: Body<Data = Bytes> + Send + 'static,
+    A::Error: Into<BoxError>,
+    B: Body<Data = Bytes>,
+{
+    type Response = Response<PeekBody<B>>;
+    type Error = Status;
+    type Future = TonicFuture<ResponseFuture<Peek<TonicBodies<S>>, Http, Request<A>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        Service::<Request<A>>::poll_ready(&mut self.inner, cx).map_err(status)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        TonicFuture {
+            inner: self.inner.call(request),
+        }
     }
 }
 
@@ -89,4 +143,65 @@ where
     fn call(&mut self, request: Request<A>) -> S::Future {
         self.inner.call(request.map(::tonic::body::Body::new))
     }
+}
+
+pin_project! {
+    /// The future of a [`TonicService`].
+    pub struct TonicFuture<F> {
+        #[pin]
+        inner: F,
+    }
+}
+
+impl<F, R> Future for TonicFuture<F>
+where
+    F: Future<Output = Result<R, Error<BoxedError>>>,
+{
+    type Output = Result<R, Status>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().inner.poll(cx).map_err(status)
+    }
+}
+
+/// A call without an answer, in the words of gRPC.
+#[cold]
+fn status(error: Error<BoxedError>) -> Status {
+    let text = error.to_string();
+    let mut status = match &error {
+        Error::TimedOut { .. }
+        | Error::Refused {
+            refusal: Refusal::Deadline,
+            ..
+        } => Status::deadline_exceeded(text),
+        Error::Refused {
+            refusal: Refusal::BulkheadFull | Refusal::BulkheadTimeout,
+            ..
+        } => Status::resource_exhausted(text),
+        Error::Refused { .. } => Status::unavailable(text),
+        // tonic's own reading of its transport.
+        Error::Failed { error, .. } | Error::NotReady(error) => read(error.get_ref()),
+    };
+    status.set_source(Arc::new(error));
+    status
+}
+
+/// tonic reads its own errors only from a box, so they are looked for here; a transport without an answer is unavailable.
+fn read(error: &(dyn std::error::Error + 'static)) -> Status {
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    for error in chain.take(32) {
+        if let Some(status) = error.downcast_ref::<Status>() {
+            return Status::with_details_and_metadata(
+                status.code(),
+                status.message(),
+                Bytes::copy_from_slice(status.details()),
+                status.metadata().clone(),
+            );
+        }
+        // The channel obeys the `grpc-timeout` that it is told, and may be a moment earlier than our own timer.
+        if error.is::<::tonic::TimeoutExpired>() {
+            return Status::deadline_exceeded(error.to_string());
+        }
+    }
+    Status::unavailable(error.to_string())
 }

@@ -16,7 +16,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use retryguard::{
-    Error, Policy, Refusal,
+    BoxedError, Error, Policy, Refusal,
     http::{Http, HttpLayer, HttpService, ReplayBody, tags},
 };
 use tokio::sync::Semaphore;
@@ -55,7 +55,7 @@ pub struct Downstream {
 }
 
 /// What a call came to.
-pub(crate) type Answer = Result<(StatusCode, HeaderMap, Bytes), Error<WireError>>;
+pub(crate) type Answer = Result<(StatusCode, HeaderMap, Bytes), Error<BoxedError>>;
 
 impl Downstream {
     /// A client of `target` under a policy. `connections` is shared by all clients of the calling service.
@@ -106,7 +106,13 @@ impl Downstream {
                 let (head, body) = response.into_parts();
                 match body.collect().await {
                     Ok(body) => Ok((head.status, head.headers, body.to_bytes())),
-                    Err(never) => match never {},
+                    // The body was read whole before the answer was judged; only its reader's patience could end it.
+                    Err(error) => Err(Error::Failed {
+                        error: BoxedError::new(error),
+                        attempts: 1,
+                        refusal: Refusal::NotRetryable,
+                        retry_after: None,
+                    }),
                 }
             }
             Err(error) => Err(error),

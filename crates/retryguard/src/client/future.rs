@@ -49,6 +49,8 @@ pin_project! {
         kept: P::Kept,
         service: S,
         criticality: Criticality,
+        // The caller's own deadline; `NEVER` where it has none.
+        caller: Instant,
         ticket: Ticket,
         began: Instant,
         // When the machine was last told something.
@@ -127,6 +129,7 @@ where
             kept: start.kept,
             service: start.ready,
             criticality: facts.criticality,
+            caller: facts.deadline.moment(),
             ticket: facts.ticket,
             began: Instant::ZERO,
             told: Instant::ZERO,
@@ -139,15 +142,6 @@ where
             sleep: None,
             sleep_until: Instant::NEVER,
         }
-    }
-}
-
-#[inline]
-fn sending(attempt: &Attempt, criticality: Criticality, call: &Call, now: Instant) -> protocol::Sending {
-    protocol::Sending {
-        attempt: *attempt,
-        criticality,
-        left: call.deadline().left(now),
     }
 }
 
@@ -206,7 +200,14 @@ where
             });
         }
         let (call, ticket) = (this.call, this.ticket);
+        let (protocol, kept) = (&*this.protocol, &*this.kept);
         let step = this.shared.with(|state| {
+            if let Some(wait) = state.held(|| protocol.caller(kept), now) {
+                return Step::Done(Verdict::Refused {
+                    refusal: Refusal::RetryAfter,
+                    retry_after: Some(wait),
+                });
+            }
             *ticket = state.ticket();
             call.queue_as(*ticket);
             call.start(&mut state.target, now, &mut Random)
@@ -286,7 +287,12 @@ where
     fn send(self: Pin<&mut Self>, attempt: &Attempt) -> Step {
         let mut this = self.project();
         let now = *this.told;
-        let sending = sending(attempt, *this.criticality, this.call, now);
+        let sending = protocol::Sending {
+            attempt: *attempt,
+            criticality: *this.criticality,
+            left: this.call.deadline().left(now),
+            until: (*this.caller != Instant::NEVER).then(|| this.shared.clock.moment(*this.caller)),
+        };
         let Some(request) = this.protocol.attempt(this.kept, &sending) else {
             // The machine was told that the request can be sent; that it cannot is found out only now. For a
             // hedge it may only be too early, as long as the body is still on its way.
@@ -308,6 +314,9 @@ where
                 *this.number = number;
             }
             AttemptKind::Retry => {
+                // The failed response is no longer wanted, and would keep its connection or its stream from the retry:
+                // an HTTP/2 peer that allows one stream at a time would never answer it.
+                *this.last = None;
                 this.first.set(Sending::new(this.service.clone(), request));
                 *this.number = number;
             }
@@ -339,9 +348,14 @@ where
         }
         let now = this.shared.clock.now();
         *this.told = now;
-        let protocol = &*this.protocol;
+        let (protocol, kept) = (&*this.protocol, &*this.kept);
         this.shared.with(|state| {
             let outcome = protocol.judge(result, &state.policy().classifier);
+            if let Outcome::Failure(failure) = &outcome
+                && failure.hints.caller_only
+            {
+                state.hold(failure, || protocol.caller(kept), now);
+            }
             call.on_outcome(number, &outcome, &mut state.target, now, &mut Random)
         })
     }
@@ -377,7 +391,11 @@ where
         if let Verdict::Failure { refusal, .. } | Verdict::Refused { refusal, .. } = verdict
             && (report.retries > 0 || refusal.is_protection())
         {
-            context::note_retried(report.retried_below.saturating_add(1));
+            let layers = report.retried_below.saturating_add(1);
+            match this.protocol.context(this.kept) {
+                Some(carried) => carried.note_retried(layers),
+                None => context::note_retried(layers),
+            }
         }
         let now = *this.told;
         if let Some(balance) = this.shared.with(|state| state.target.budget_balance(now)) {

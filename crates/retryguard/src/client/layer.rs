@@ -8,7 +8,10 @@ use tower_layer::Layer;
 use super::RetryGuard;
 use crate::{handle::TargetHandle, protocol::Plain, shared::Shared};
 
-/// Runs a policy around every service that it wraps. All of them, and all their clones, share one target.
+/// Runs a policy around every service that it wraps. All of them, and all their clones, share one target. So do other
+/// layers that are made from the same [`Policy`] (or a clone of it) for a service of the same name: two clients of one
+/// service know the same of it, and its metrics speak of one state. A policy that is parsed anew has targets of its
+/// own; [`LivePolicy`](crate::remote::LivePolicy) keeps its targets through changes.
 ///
 /// ```
 /// use retryguard::{Policy, RetryGuardLayer, protocol::Plain};
@@ -36,10 +39,11 @@ impl<P> RetryGuardLayer<P> {
 
     /// The same from a compiled service.
     pub fn from_service(policy: Arc<ServicePolicy>, protocol: P) -> Self {
-        Self {
-            shared: Arc::new(Shared::new(policy)),
-            protocol,
-        }
+        Self::from_shared(Shared::of(policy), protocol)
+    }
+
+    pub(crate) const fn from_shared(shared: Arc<Shared>, protocol: P) -> Self {
+        Self { shared, protocol }
     }
 
     /// A handle on the target, to look at it and to replace its policy.

@@ -39,6 +39,12 @@ impl<S, P> RetryGuard<S, P> {
         }
     }
 
+    /// The policy that the last call was read by.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn policy(&self) -> &ServicePolicy {
+        &self.policy
+    }
+
     /// The policy in force. One load tells whether the copy at hand is old, so that requests are read
     /// without the lock.
     #[inline]

@@ -32,6 +32,10 @@ impl HttpLayer {
         }
     }
 
+    pub(crate) const fn from_guard(guard: RetryGuardLayer<Http>) -> Self {
+        Self { guard }
+    }
+
     /// A handle on the target.
     #[must_use]
     pub fn handle(&self) -> TargetHandle {

@@ -1,15 +1,21 @@
 //! HTTP and gRPC: tags on requests, hints on responses, bodies that can be sent again, failures in trailers.
 
+mod errors;
 mod layer;
+mod patience;
 mod peek;
 mod protocol;
 mod replay;
 pub mod tags;
 
 pub use layer::{HttpLayer, HttpService};
+pub use patience::BodyTimedOut;
+#[cfg(feature = "reqwest")]
+pub(crate) use patience::PatientBody;
+pub(crate) use patience::{Patience, Pause};
 pub(crate) use peek::is_grpc;
 pub use peek::{GrpcStatus, Peek, PeekBody, PeekFuture};
-#[cfg(feature = "reqwest")]
-pub(crate) use protocol::read_request;
 pub use protocol::{Http, KeptRequest, NetworkFailure};
-pub use replay::ReplayBody;
+#[cfg(feature = "reqwest")]
+pub(crate) use protocol::{caller, read_request};
+pub use replay::{ReplayBody, Superseded};

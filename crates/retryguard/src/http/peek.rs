@@ -17,13 +17,18 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::tags::GRPC_STATUS;
+use super::{
+    patience::{Patience, Pause},
+    replay::ReplayBody,
+    tags::GRPC_STATUS,
+};
+use crate::error::{BoxError, BoxedError};
 
 /// The gRPC status of a response, put into its extensions once it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrpcStatus(pub u8);
 
-/// Reads the first frame of gRPC responses ahead.
+/// Reads the first frame of gRPC responses ahead, and bounds the time that bodies take.
 #[derive(Debug, Clone, Copy)]
 pub struct Peek<S> {
     inner: S,
@@ -35,23 +40,25 @@ impl<S> Peek<S> {
     }
 }
 
-impl<S, A, B> Service<Request<A>> for Peek<S>
+impl<S, A, B> Service<Request<ReplayBody<A>>> for Peek<S>
 where
-    S: Service<Request<A>, Response = Response<B>>,
+    S: Service<Request<ReplayBody<A>>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
     B: Body<Data = Bytes>,
 {
     type Response = Response<PeekBody<B>>;
-    type Error = S::Error;
+    type Error = BoxedError;
     type Future = PeekFuture<S::Future, B>;
 
     #[inline]
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxedError>> {
+        self.inner.poll_ready(cx).map_err(BoxedError::new)
     }
 
     #[inline]
-    fn call(&mut self, request: Request<A>) -> Self::Future {
+    fn call(&mut self, request: Request<ReplayBody<A>>) -> Self::Future {
         PeekFuture {
+            patience: request.body().patience,
             inner: self.inner.call(request),
             begun: None,
         }
@@ -63,6 +70,7 @@ pin_project! {
     pub struct PeekFuture<F, B> {
         #[pin]
         inner: F,
+        patience: Patience,
         // A gRPC response whose first frame has not come yet.
         begun: Option<Response<Pin<Box<B>>>>,
     }
@@ -71,18 +79,21 @@ pin_project! {
 impl<F, B, E> Future for PeekFuture<F, B>
 where
     F: Future<Output = Result<Response<B>, E>>,
+    E: Into<BoxError>,
     B: Body<Data = Bytes>,
 {
-    type Output = Result<Response<PeekBody<B>>, E>;
+    type Output = Result<Response<PeekBody<B>>, BoxedError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut begun = match this.begun.take() {
             Some(begun) => begun,
             None => {
-                let response = ready!(this.inner.poll(cx))?;
+                let response = ready!(this.inner.poll(cx)).map_err(BoxedError::new)?;
                 if !is_grpc(response.headers()) || response.headers().contains_key(GRPC_STATUS) {
-                    return Poll::Ready(Ok(with_status(response.map(PeekBody::whole), None)));
+                    let patience = *this.patience;
+                    let response = response.map(|body| PeekBody::whole(body, patience));
+                    return Poll::Ready(Ok(with_status(response, None)));
                 }
                 response.map(Box::pin)
             }
@@ -95,7 +106,8 @@ where
             Some(Ok(frame)) => frame.trailers_ref().cloned(),
             Some(Err(_)) | None => None,
         };
-        let response = begun.map(|rest| PeekBody::begun(first, rest));
+        let patience = *this.patience;
+        let response = begun.map(|rest| PeekBody::begun(first, rest, patience));
         Poll::Ready(Ok(with_status(response, trailers.as_ref())))
     }
 }
@@ -129,10 +141,12 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 pin_project! {
-    /// A body whose first frame may have been read ahead. One that was not is carried as it is.
+    /// The body of a response. Its first frame may have been read ahead; a pause that takes too long ends it with
+    /// [`BodyTimedOut`](super::BodyTimedOut).
     pub struct PeekBody<B> where B: Body {
         #[pin]
         state: State<B>,
+        pause: Pause,
     }
 }
 
@@ -149,18 +163,20 @@ pin_project! {
 type First<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>;
 
 impl<B: Body> PeekBody<B> {
-    const fn whole(body: B) -> Self {
+    const fn whole(body: B, patience: Patience) -> Self {
         Self {
             state: State::Whole { body },
+            pause: Pause::new(patience),
         }
     }
 
-    const fn begun(first: First<B>, rest: Pin<Box<B>>) -> Self {
+    const fn begun(first: First<B>, rest: Pin<Box<B>>, patience: Patience) -> Self {
         Self {
             state: State::Begun {
                 first: Some(first),
                 rest,
             },
+            pause: Pause::new(patience),
         }
     }
 }
@@ -171,15 +187,23 @@ impl<B: Body> std::fmt::Debug for PeekBody<B> {
     }
 }
 
-impl<B: Body> Body for PeekBody<B> {
+impl<B> Body for PeekBody<B>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
     type Data = B::Data;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        match self.project().state.project() {
+    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+        let this = self.project();
+        if this.pause.is_over() {
+            return Poll::Ready(None);
+        }
+        let frame = match this.state.project() {
             StateProjection::Whole { body } => body.poll_frame(cx),
             StateProjection::Begun { first, rest } => match first.take() {
                 // The end that was read ahead stays the end.
@@ -190,20 +214,28 @@ impl<B: Body> Body for PeekBody<B> {
                 Some(frame) => Poll::Ready(frame),
                 None => rest.as_mut().poll_frame(cx),
             },
+        };
+        match frame {
+            Poll::Ready(frame) => {
+                this.pause.end();
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
+            Poll::Pending => this.pause.poll(cx).map(|late| Some(Err(late.into()))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.state {
-            State::Whole { body } => body.is_end_stream(),
-            State::Begun {
-                first: Some(Some(_)), ..
-            } => false,
-            State::Begun {
-                first: Some(None), ..
-            } => true,
-            State::Begun { first: None, rest } => rest.is_end_stream(),
-        }
+        self.pause.is_over()
+            || match &self.state {
+                State::Whole { body } => body.is_end_stream(),
+                State::Begun {
+                    first: Some(Some(_)), ..
+                } => false,
+                State::Begun {
+                    first: Some(None), ..
+                } => true,
+                State::Begun { first: None, rest } => rest.is_end_stream(),
+            }
     }
 
     fn size_hint(&self) -> SizeHint {

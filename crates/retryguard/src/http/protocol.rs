@@ -1,20 +1,31 @@
 //! How HTTP and gRPC requests are read, tagged and judged.
 
-use std::{error::Error as StdError, sync::Arc};
+use std::{
+    error::Error as StdError,
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version, request};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, Version,
+    header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION},
+    request,
+};
 use http_body::Body;
 use retryguard_core::{Outcome, target::AttemptKind};
 use retryguard_policy::{Classifier, NetworkError, Service as ServicePolicy};
 
 use super::{
+    errors,
+    patience::Patience,
     peek::{GrpcStatus, Trailers, is_grpc},
     replay::{ReplayBody, ReplaySource},
     tags::{self, Tags},
 };
 use crate::{
     clock,
+    context::Context,
     protocol::{Asked, Judge, Protocol, Report, Sending},
 };
 
@@ -41,7 +52,7 @@ impl Http {
     pub const fn new() -> Self {
         Self {
             client: None,
-            network: read_error,
+            network: errors::read,
             idempotent: |_, _| false,
         }
     }
@@ -53,7 +64,9 @@ impl Http {
         self
     }
 
-    /// Reads the errors of the service below by a function of one's own.
+    /// Reads the errors of the service below by a function of one's own, in place of the library's adapters. It must say
+    /// [`NetworkFailure::Connect`] or [`NetworkFailure::Unprocessed`] only where the request was certainly not carried
+    /// out: these are sent again whatever their method.
     #[must_use]
     pub fn errors_read_by(mut self, read: fn(&(dyn StdError + 'static)) -> NetworkFailure) -> Self {
         self.network = read;
@@ -72,12 +85,24 @@ impl Http {
         (self.idempotent)(method, path)
     }
 
+    /// Writes what the server may know of an attempt; `inside` where it is one of our own.
     pub(crate) fn write_tags(
         &self,
         headers: &mut HeaderMap,
         feature: Option<&HeaderValue>,
         sending: &Sending,
+        inside: bool,
     ) {
+        // Servers that know nothing of our tags are told of the deadline in gRPC's own words.
+        if let Some(left) = sending.left
+            && is_grpc(headers)
+        {
+            headers.insert(tags::GRPC_TIMEOUT, tags::grpc_timeout_of(left));
+        }
+        if !inside {
+            tags::remove(headers);
+            return;
+        }
         let attempt = &sending.attempt;
         tags::write_attempt(
             headers,
@@ -86,12 +111,6 @@ impl Http {
             sending.criticality,
             sending.left,
         );
-        // Servers that know nothing of our tags are told of the deadline in gRPC's own words.
-        if let Some(left) = sending.left
-            && is_grpc(headers)
-        {
-            headers.insert(tags::GRPC_TIMEOUT, tags::grpc_timeout_of(left));
-        }
         if let Some(client) = &self.client {
             headers.insert(tags::CLIENT, client.clone());
         }
@@ -110,6 +129,9 @@ pub struct KeptRequest<B> {
     head: Head,
     body: ReplaySource<B>,
     feature: Option<HeaderValue>,
+    /// Whether the target is one of our own, and how long its bodies may pause.
+    inside: bool,
+    pause: Option<Duration>,
 }
 
 struct Head {
@@ -134,11 +156,10 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
             extensions,
             ..
         } = parts;
-        let own = extensions.get::<Tags>();
         let (asked, feature) = read_request(
             &method,
             &mut headers,
-            own,
+            (extensions.get::<Tags>(), extensions.get::<Context>()),
             self.is_idempotent(&method, uri.path()),
             policy,
         );
@@ -154,6 +175,8 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
             // was refused and it was never sent at all.
             body: ReplaySource::new(body, policy.replay_limit),
             feature,
+            inside: policy.tags,
+            pause: policy.body_timeout,
         };
         (
             Asked {
@@ -168,26 +191,38 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
         if sending.attempt.kind == AttemptKind::Hedge && !kept.body.is_complete() {
             return None;
         }
-        let mut request = Request::new(kept.body.attempt()?);
+        let patience = Patience {
+            pause: kept.pause,
+            until: sending.until,
+        };
+        let mut request = Request::new(kept.body.attempt(patience)?);
         *request.method_mut() = kept.head.method.clone();
         *request.uri_mut() = kept.head.uri.clone();
         *request.version_mut() = kept.head.version;
         *request.headers_mut() = kept.head.headers.clone();
         *request.extensions_mut() = kept.head.extensions.clone();
-        self.write_tags(request.headers_mut(), kept.feature.as_ref(), sending);
+        self.write_tags(request.headers_mut(), kept.feature.as_ref(), sending, kept.inside);
         Some(request)
     }
 
     fn can_replay(&self, kept: &Self::Kept) -> bool {
         kept.body.can_replay()
     }
+
+    fn caller(&self, kept: &Self::Kept) -> u64 {
+        caller(&kept.head.headers)
+    }
+
+    fn context<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Context> {
+        kept.head.extensions.get()
+    }
 }
 
-/// What a request says of itself: by its method, its key, its tags and its gRPC timeout.
+/// What a request says of itself: by its method, its key, its tags, the context that it carries and its gRPC timeout.
 pub(crate) fn read_request(
     method: &Method,
     headers: &mut HeaderMap,
-    own: Option<&Tags>,
+    (own, carried): (Option<&Tags>, Option<&Context>),
     by_hand: bool,
     policy: &ServicePolicy,
 ) -> (Asked, Option<HeaderValue>) {
@@ -202,15 +237,21 @@ pub(crate) fn read_request(
         headers.insert(name, key());
         keyed = true;
     }
-    let received = tags::Received::read(headers).left;
+    let received = tags::Received::left(headers);
     let left = match (own.and_then(|own| own.deadline), received) {
         (Some(own), Some(received)) => Some(own.min(received)),
         (own, received) => own.or(received),
     };
     let feature = own.and_then(|own| own.feature.as_deref());
+    let above = carried.and_then(Context::deadline);
     let asked = Asked {
-        deadline: left.map(clock::after),
-        criticality: own.and_then(|own| own.criticality),
+        deadline: match (left.map(clock::after), above) {
+            (Some(left), Some(above)) => Some(left.min(above)),
+            (left, above) => left.or(above),
+        },
+        criticality: own
+            .and_then(|own| own.criticality)
+            .or(carried.map(Context::criticality)),
         idempotent: own.and_then(|own| own.idempotent).unwrap_or(by_nature || keyed),
         replayable: true,
         feature_off: feature
@@ -220,6 +261,18 @@ pub(crate) fn read_request(
         asked,
         feature.and_then(|feature| HeaderValue::from_str(feature).ok()),
     )
+}
+
+/// A number for whom the target takes the sender of a request for: its credentials. Requests without any are one caller.
+pub(crate) fn caller(headers: &HeaderMap) -> u64 {
+    const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+    let mut hasher = DefaultHasher::new();
+    for name in [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, API_KEY] {
+        for value in headers.get_all(&name) {
+            (name.as_str(), value.as_bytes()).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }
 
 /// A fresh idempotency key: 128 random bits, quoted as the draft standard has it.
@@ -261,87 +314,4 @@ fn judge_response<B>(response: &Response<B>, classifier: &Classifier) -> Outcome
         return Outcome::Success;
     }
     classifier.http(status, tags::read_hints(response.headers()))
-}
-
-/// Reads an error by what it says of itself, down its chain of sources: the HTTP clients of the field do not
-/// share a type, but their roots are I/O errors and hyper's.
-fn read_error(error: &(dyn StdError + 'static)) -> NetworkFailure {
-    let mut at = Some(error);
-    let mut connecting = false;
-    while let Some(error) = at {
-        if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            return read_io(io.kind(), connecting);
-        }
-        if let Some(boxed) = error.downcast_ref::<Arc<dyn StdError + Send + Sync>>() {
-            return read_error(&**boxed);
-        }
-        let text = error.to_string();
-        connecting |= text.contains("connect") || text.contains("dns error");
-        if text.contains("timed out")
-            || text.contains("deadline has elapsed")
-            || text.contains("Timeout expired")
-        {
-            return NetworkFailure::Timeout;
-        }
-        if text.contains("canceled") || text.contains("cancelled") {
-            return NetworkFailure::Cancelled;
-        }
-        if text.contains("connection closed")
-            || text.contains("incomplete message")
-            || text.contains("broken pipe")
-        {
-            return NetworkFailure::Reset;
-        }
-        at = error.source();
-    }
-    if connecting {
-        NetworkFailure::Connect
-    } else {
-        NetworkFailure::Other
-    }
-}
-
-fn read_io(kind: std::io::ErrorKind, connecting: bool) -> NetworkFailure {
-    use std::io::ErrorKind;
-    match kind {
-        ErrorKind::ConnectionRefused
-        | ErrorKind::HostUnreachable
-        | ErrorKind::NetworkUnreachable
-        | ErrorKind::AddrNotAvailable
-        | ErrorKind::NotFound => NetworkFailure::Connect,
-        ErrorKind::TimedOut if connecting => NetworkFailure::Connect,
-        ErrorKind::TimedOut => NetworkFailure::Timeout,
-        ErrorKind::ConnectionReset
-        | ErrorKind::ConnectionAborted
-        | ErrorKind::BrokenPipe
-        | ErrorKind::NotConnected
-        | ErrorKind::UnexpectedEof => NetworkFailure::Reset,
-        _ if connecting => NetworkFailure::Connect,
-        _ => NetworkFailure::Other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{Error, ErrorKind};
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("{0}")]
-    struct Outer(&'static str, #[source] Error);
-
-    #[test]
-    fn a_refused_connection_was_certainly_never_used() {
-        let refused = Outer(
-            "client error (Connect)",
-            Error::from(ErrorKind::ConnectionRefused),
-        );
-        assert!(matches!(read_error(&refused), NetworkFailure::Connect));
-    }
-
-    #[test]
-    fn a_connection_that_broke_may_have_carried_the_request() {
-        let reset = Outer("error writing", Error::from(ErrorKind::ConnectionReset));
-        assert!(matches!(read_error(&reset), NetworkFailure::Reset));
-    }
 }

@@ -3,12 +3,15 @@
 use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+
+use super::patience::Patience;
+use crate::error::BoxError;
 
 /// The body of one attempt.
 ///
@@ -16,7 +19,19 @@ use http_body::{Body, Frame, SizeHint};
 /// The next attempt begins with the copy and goes on with what is left of the original. A body that grows
 /// beyond the limit is passed on but no longer kept, and then there is no other attempt: a request is never
 /// half-sent again.
-pub struct ReplayBody<B>(Source<B>);
+///
+/// An attempt that is given up while its body is still being sent ends with [`Superseded`], so that its connection
+/// is closed, or its stream reset, and not left waiting for the rest.
+pub struct ReplayBody<B> {
+    source: Source<B>,
+    /// How long the body of the response may take, for [`Peek`](super::Peek), which sees both.
+    pub(super) patience: Patience,
+}
+
+/// The error of a request body whose attempt was replaced by another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this attempt was given up: another one sends the rest of the body")]
+pub struct Superseded;
 
 enum Source<B> {
     /// Nothing at all; needs no memory.
@@ -48,6 +63,8 @@ struct Kept<B> {
     /// The attempt that reads the original: the latest. One that was given up, and is still polled by its
     /// connection for a moment, must not take frames away from its successor.
     reader: u32,
+    /// Who waits for the original, to be told when it has become another's.
+    waiting: Option<Waker>,
 }
 
 /// What is kept of a request's body so that attempts can be made from it.
@@ -78,6 +95,7 @@ impl<B: Body<Data = Bytes>> ReplaySource<B> {
             limit,
             lost: false,
             reader: 0,
+            waiting: None,
         };
         Self(Some(Origin::Kept(Arc::new(Mutex::new(kept)))))
     }
@@ -104,13 +122,18 @@ impl<B: Body<Data = Bytes>> ReplaySource<B> {
     }
 
     /// The body of the next attempt; `None` where there can be none.
-    pub(super) fn attempt(&mut self) -> Option<ReplayBody<B>> {
+    pub(super) fn attempt(&mut self, patience: Patience) -> Option<ReplayBody<B>> {
+        let source = self.next_source()?;
+        Some(ReplayBody { source, patience })
+    }
+
+    fn next_source(&mut self) -> Option<Source<B>> {
         match self.0.take()? {
             Origin::Empty => {
                 self.0 = Some(Origin::Empty);
-                Some(ReplayBody(Source::Empty))
+                Some(Source::Empty)
             }
-            Origin::Once(body) => Some(ReplayBody(Source::Once(body))),
+            Origin::Once(body) => Some(Source::Once(body)),
             Origin::Kept(shared) => {
                 let mut kept = lock(&shared);
                 if kept.lost {
@@ -118,7 +141,9 @@ impl<B: Body<Data = Bytes>> ReplaySource<B> {
                 }
                 kept.reader = kept.reader.wrapping_add(1);
                 let attempt = kept.reader;
+                let waiting = kept.waiting.take();
                 drop(kept);
+                waiting.into_iter().for_each(Waker::wake);
                 let reader = Reader {
                     shared: shared.clone(),
                     attempt,
@@ -126,29 +151,33 @@ impl<B: Body<Data = Bytes>> ReplaySource<B> {
                     trailers_sent: false,
                 };
                 self.0 = Some(Origin::Kept(shared));
-                Some(ReplayBody(Source::Kept(reader)))
+                Some(Source::Kept(reader))
             }
         }
     }
 }
 
-impl<B: Body<Data = Bytes>> Body for ReplayBody<B> {
+impl<B> Body for ReplayBody<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        match &mut self.get_mut().0 {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.get_mut().source {
             Source::Empty => Poll::Ready(None),
-            Source::Once(body) => body.as_mut().poll_frame(cx),
+            Source::Once(body) => body.as_mut().poll_frame(cx).map_err(Into::into),
             Source::Kept(reader) => reader.poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.source {
             Source::Empty => true,
             Source::Once(body) => body.is_end_stream(),
             Source::Kept(reader) => {
@@ -161,7 +190,7 @@ impl<B: Body<Data = Bytes>> Body for ReplayBody<B> {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.source {
             Source::Empty => SizeHint::with_exact(0),
             Source::Once(body) => body.size_hint(),
             Source::Kept(reader) => {
@@ -187,23 +216,33 @@ impl<B: Body<Data = Bytes>> Body for ReplayBody<B> {
     }
 }
 
-impl<B: Body<Data = Bytes>> Reader<B> {
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+impl<B> Reader<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let mut kept = lock(&self.shared);
+        // A body that is known whole can be sent by two attempts at once; the rest of one that is not belongs to the
+        // latest attempt alone.
+        if kept.rest.is_some() && kept.reader != self.attempt {
+            return Poll::Ready(Some(Err(Superseded.into())));
+        }
         if let Some(bytes) = kept.passed.get(self.sent) {
             self.sent += 1;
             return Poll::Ready(Some(Ok(Frame::data(bytes.clone()))));
         }
-        if kept.rest.is_some() && kept.reader != self.attempt {
+        let Poll::Ready(frame) = kept.poll_rest(cx) else {
+            kept.waiting = Some(cx.waker().clone());
             return Poll::Pending;
-        }
-        match ready!(kept.poll_rest(cx)) {
+        };
+        match frame {
             Some(Ok(frame)) => {
                 self.sent = kept.passed.len();
                 self.trailers_sent |= frame.is_trailers();
                 Poll::Ready(Some(Ok(frame)))
             }
-            Some(Err(error)) => Poll::Ready(Some(Err(error))),
+            Some(Err(error)) => Poll::Ready(Some(Err(error.into()))),
             None if self.trailers_sent => Poll::Ready(None),
             None => {
                 self.trailers_sent = true;
@@ -288,9 +327,10 @@ mod tests {
         Items(frames.into_iter())
     }
 
-    async fn whole<B: Body<Data = Bytes>>(body: B) -> Bytes
+    async fn whole<B>(body: ReplayBody<B>) -> Bytes
     where
-        B::Error: std::fmt::Debug,
+        B: Body<Data = Bytes>,
+        B::Error: Into<BoxError>,
     {
         body.collect().await.unwrap().to_bytes()
     }
@@ -299,7 +339,10 @@ mod tests {
     async fn a_body_that_was_sent_whole_is_sent_again_whole() {
         let mut source = ReplaySource::new(chunks(&["one ", "two ", "three"]), 100);
         for _ in 0..3 {
-            assert_eq!(whole(source.attempt().unwrap()).await, "one two three");
+            assert_eq!(
+                whole(source.attempt(Patience::NONE).unwrap()).await,
+                "one two three"
+            );
         }
         assert!(source.is_complete());
     }
@@ -307,23 +350,42 @@ mod tests {
     #[tokio::test]
     async fn a_half_sent_body_is_continued_by_the_next_attempt_and_not_by_the_old_one() {
         let mut source = ReplaySource::new(chunks(&["one ", "two ", "three"]), 100);
-        let mut first = Box::pin(source.attempt().unwrap());
+        let mut first = Box::pin(source.attempt(Patience::NONE).unwrap());
         assert_eq!(first.frame().await.unwrap().unwrap().into_data().unwrap(), "one ");
-        let second = source.attempt().unwrap();
-        let mut cx = Context::from_waker(std::task::Waker::noop());
-        assert!(first.as_mut().poll_frame(&mut cx).is_pending(), "it was given up");
+        let second = source.attempt(Patience::NONE).unwrap();
+        let error = first.frame().await.unwrap().unwrap_err();
+        assert!(error.is::<Superseded>(), "it was given up");
         assert_eq!(whole(second).await, "one two three");
+    }
+
+    /// The body of an attempt that was given up said "wait" and woke nobody: its connection waited for ever.
+    #[tokio::test]
+    async fn an_attempt_that_waits_for_the_body_is_told_that_it_is_given_up() {
+        struct Silent;
+        impl futures_core::Stream for Silent {
+            type Item = Result<Frame<Bytes>, std::io::Error>;
+            fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+                Poll::Pending
+            }
+        }
+        let mut source = ReplaySource::new(StreamBody::new(Silent), 100);
+        let mut first = Box::pin(source.attempt(Patience::NONE).unwrap());
+        let waits = tokio::spawn(async move { first.frame().await });
+        tokio::task::yield_now().await;
+        let _second = source.attempt(Patience::NONE).unwrap();
+        let error = waits.await.unwrap().unwrap().unwrap_err();
+        assert!(error.is::<Superseded>());
     }
 
     /// Bodies that cannot be replayed must not be half-sent again.
     #[tokio::test]
     async fn a_body_beyond_the_limit_is_sent_once_and_whole() {
         let mut source = ReplaySource::new(chunks(&["12345", "6"]), 5);
-        assert_eq!(whole(source.attempt().unwrap()).await, "123456");
+        assert_eq!(whole(source.attempt(Patience::NONE).unwrap()).await, "123456");
         assert!(!source.can_replay());
-        assert!(source.attempt().is_none());
+        assert!(source.attempt(Patience::NONE).is_none());
         let mut source = ReplaySource::new(chunks(&["12345"]), 5);
-        assert_eq!(whole(source.attempt().unwrap()).await, "12345");
+        assert_eq!(whole(source.attempt(Patience::NONE).unwrap()).await, "12345");
         assert!(source.can_replay(), "exactly at the limit");
     }
 
@@ -331,7 +393,7 @@ mod tests {
     async fn a_body_of_known_length_beyond_the_limit_is_not_copied_at_all() {
         let mut source = ReplaySource::new(Full::from("123456"), 5);
         assert!(!source.can_replay());
-        let body = source.attempt().unwrap();
+        let body = source.attempt(Patience::NONE).unwrap();
         assert_eq!(body.size_hint().exact(), Some(6));
         assert_eq!(whole(body).await, "123456");
     }
@@ -339,9 +401,12 @@ mod tests {
     #[tokio::test]
     async fn a_replay_knows_its_length() {
         let mut source = ReplaySource::new(Full::from("123456"), 10);
-        assert_eq!(source.attempt().unwrap().size_hint().exact(), Some(6));
-        whole(source.attempt().unwrap()).await;
-        let again = source.attempt().unwrap();
+        assert_eq!(
+            source.attempt(Patience::NONE).unwrap().size_hint().exact(),
+            Some(6)
+        );
+        whole(source.attempt(Patience::NONE).unwrap()).await;
+        let again = source.attempt(Patience::NONE).unwrap();
         assert_eq!(again.size_hint().exact(), Some(6));
         assert!(!again.is_end_stream());
     }
@@ -356,7 +421,7 @@ mod tests {
         ];
         let mut source = ReplaySource::new(StreamBody::new(tokio_stream(frames)), 10);
         for _ in 0..2 {
-            let collected = source.attempt().unwrap().collect().await.unwrap();
+            let collected = source.attempt(Patience::NONE).unwrap().collect().await.unwrap();
             assert_eq!(collected.trailers().unwrap()["checksum"], "7");
         }
     }
@@ -368,7 +433,7 @@ mod tests {
             Err(std::io::Error::other("broken")),
         ];
         let mut source = ReplaySource::new(StreamBody::new(tokio_stream(frames)), 10);
-        assert!(source.attempt().unwrap().collect().await.is_err());
+        assert!(source.attempt(Patience::NONE).unwrap().collect().await.is_err());
         assert!(!source.can_replay());
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use retryguard_core::{Criticality, outcome::Hints, target::AttemptKind};
+use retryguard_policy::Trust;
 
 use crate::clock::wall_clock;
 
@@ -60,12 +61,21 @@ pub struct Received {
     pub left: Option<Duration>,
 }
 
+impl Default for Received {
+    /// What a request says that says nothing.
+    fn default() -> Self {
+        Self {
+            criticality: Criticality::default(),
+            attempt: 1,
+            left: None,
+        }
+    }
+}
+
 impl Received {
     /// Reads the tags. Whatever cannot be read is as if it were not there: tags come from outside.
     #[must_use]
     pub fn read(headers: &HeaderMap) -> Self {
-        let own = number(headers, &DEADLINE).map(Duration::from_millis);
-        let grpc = text(headers, &GRPC_TIMEOUT).and_then(grpc_timeout);
         Self {
             criticality: text(headers, &CRITICALITY)
                 .and_then(Criticality::from_word)
@@ -74,10 +84,34 @@ impl Received {
                 .and_then(|number| u8::try_from(number).ok())
                 .unwrap_or(1)
                 .max(1),
-            left: match (own, grpc) {
-                (Some(own), Some(grpc)) => Some(own.min(grpc)),
-                (own, grpc) => own.or(grpc),
+            left: number(headers, &DEADLINE).map(Duration::from_millis),
+        }
+    }
+
+    /// What gRPC's own header leaves of the caller's deadline.
+    pub(crate) fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
+        text(headers, &GRPC_TIMEOUT).and_then(grpc_timeout)
+    }
+
+    /// What both leave.
+    pub(crate) fn left(headers: &HeaderMap) -> Option<Duration> {
+        let own = number(headers, &DEADLINE).map(Duration::from_millis);
+        match (own, Self::grpc_timeout(headers)) {
+            (Some(own), Some(grpc)) => Some(own.min(grpc)),
+            (own, grpc) => own.or(grpc),
+        }
+    }
+
+    /// As much of it as is believed. What a request says of itself is a claim of its sender.
+    #[must_use]
+    pub fn believed(self, trust: Trust) -> Self {
+        match trust {
+            Trust::Edge => Self::default(),
+            Trust::Modest => Self {
+                criticality: self.criticality.min(Criticality::Critical),
+                ..self
             },
+            Trust::Internal => self,
         }
     }
 
@@ -101,6 +135,16 @@ pub(crate) fn write_attempt(
     headers.insert(CRITICALITY, HeaderValue::from_static(criticality.as_str()));
     if let Some(left) = left {
         headers.insert(DEADLINE, HeaderValue::from(whole_millis(left)));
+    }
+}
+
+/// Everything that we say of a request.
+const OF_REQUESTS: [HeaderName; 6] = [CLIENT, FEATURE, CRITICALITY, ATTEMPT, ATTEMPT_KIND, DEADLINE];
+
+/// Takes our tags off a request.
+pub(crate) fn remove(headers: &mut HeaderMap) {
+    for name in &OF_REQUESTS {
+        headers.remove(name);
     }
 }
 
@@ -225,12 +269,13 @@ mod tests {
             left: None,
         };
         assert_eq!(Received::read(&map), expected);
+        assert_eq!(Received::left(&map), None);
     }
 
     #[test]
     fn the_earlier_of_two_deadlines_counts() {
         let map = headers(&[("retryguard-deadline-ms", "900"), ("grpc-timeout", "1S")]);
-        assert_eq!(Received::read(&map).left, Some(Duration::from_millis(900)));
+        assert_eq!(Received::left(&map), Some(Duration::from_millis(900)));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl fmt::Debug for PolicyServer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("PolicyServer")
-            .field("url", &self.url)
+            .field("url", &shown(&self.url))
             .field("token", &self.token.as_ref().map(|_| "…"))
             .finish()
     }
@@ -82,6 +82,7 @@ impl fmt::Debug for PolicyServer {
 pub(super) struct Poller {
     client: ::reqwest::Client,
     url: String,
+    shown: String,
     authorization: Option<header::HeaderValue>,
     etag: Option<header::HeaderValue>,
     /// The policy without a controller's decisions, where the one in force has any.
@@ -101,9 +102,10 @@ impl Poller {
             .retry(::reqwest::retry::never())
             .timeout(TIMEOUT)
             .build()
-            .map_err(RemoteError::Fetch)?;
+            .map_err(failed)?;
         Ok(Self {
             client,
+            shown: shown(&url),
             url,
             authorization,
             etag: None,
@@ -112,8 +114,9 @@ impl Poller {
         })
     }
 
-    pub(super) fn url(&self) -> &str {
-        &self.url
+    /// The address as it may be logged.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
     }
 
     fn get(&self) -> ::reqwest::RequestBuilder {
@@ -130,7 +133,7 @@ impl Poller {
         if let Some(etag) = &self.etag {
             request = request.header(header::IF_NONE_MATCH, etag);
         }
-        let response = request.send().await.map_err(RemoteError::Fetch)?;
+        let response = request.send().await.map_err(failed)?;
         match response.status() {
             StatusCode::NOT_MODIFIED => {
                 self.heard = clock::now();
@@ -160,9 +163,9 @@ impl Poller {
 
     /// The policy as its user wrote it. Where it cannot be had, the other is not taken either: nothing would end it.
     async fn fetch_original(&self) -> Result<String, RemoteError> {
-        let mut request = self.get().build().map_err(RemoteError::Fetch)?;
+        let mut request = self.get().build().map_err(failed)?;
         request.url_mut().query_pairs_mut().append_pair("original", "");
-        let response = self.client.execute(request).await.map_err(RemoteError::Fetch)?;
+        let response = self.client.execute(request).await.map_err(failed)?;
         match response.status() {
             StatusCode::OK => body(response).await,
             status => Err(refusal(status)),
@@ -209,7 +212,7 @@ impl Poller {
                     if let Some(text) = self.lapsed() {
                         tracing::warn!(
                             target: "retryguard",
-                            url = self.url,
+                            url = self.shown,
                             "nobody stands by the decisions in the policy any more: the user's own is back"
                         );
                         live_now.offer(&text);
@@ -225,6 +228,27 @@ impl Poller {
             polls.next().await;
         }
     }
+}
+
+/// An address without what may be a secret: a name and a password, a query (a signed address has its key there) and a
+/// fragment.
+fn shown(url: &str) -> String {
+    let Ok(mut url) = ::reqwest::Url::parse(url) else {
+        return "an address that is no URL".to_owned();
+    };
+    // Both fail only for addresses that cannot have them.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_fragment(None);
+    if url.query().is_some() {
+        url.set_query(Some("…"));
+    }
+    url.to_string()
+}
+
+/// reqwest repeats the address in its message, with everything in it.
+fn failed(error: ::reqwest::Error) -> RemoteError {
+    RemoteError::Fetch(error.without_url())
 }
 
 fn bearer(token: &str) -> Result<header::HeaderValue, RemoteError> {
@@ -247,7 +271,7 @@ fn refusal(status: StatusCode) -> RemoteError {
 
 async fn body(mut response: ::reqwest::Response) -> Result<String, RemoteError> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(RemoteError::Fetch)? {
+    while let Some(chunk) = response.chunk().await.map_err(failed)? {
         if bytes.len() + chunk.len() > LARGEST {
             return Err(RemoteError::TooLarge { limit: LARGEST });
         }
@@ -255,4 +279,23 @@ async fn body(mut response: ::reqwest::Response) -> Result<String, RemoteError> 
     }
     // Bytes that are no text become a policy with a mistake in it, which is told with its place.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A signed address stood in a metric's label, in `Debug` and in the log.
+    #[test]
+    fn secrets_of_an_address_are_not_shown() {
+        let url = "https://user:hunter2@host:8443/policies/shop?X-Amz-Signature=5ecret#5ecret";
+        let server = PolicyServer::new(url).token("t0ken");
+        let texts = [shown(url), format!("{server:?}"), shown("hunter2 5ecret")];
+        for text in texts {
+            for secret in ["hunter2", "5ecret", "user", "t0ken"] {
+                assert!(!text.contains(secret), "{text}");
+            }
+        }
+        assert!(shown(url).starts_with("https://host:8443/policies/shop"));
+    }
 }

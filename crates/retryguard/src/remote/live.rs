@@ -10,10 +10,12 @@ use retryguard_policy::{Diagnostics, Policy};
 
 use super::file;
 use crate::{
-    RetryGuardLayer, TargetHandle,
+    RetryGuardLayer,
+    handle::WeakTarget,
     http::{Http, HttpLayer},
     periodic::Periodic,
-    server::ServerLayer,
+    server::{ServerLayer, WeakServer},
+    shared::Shared,
     telemetry::{POLICY, POLICY_REFUSED},
 };
 
@@ -74,8 +76,8 @@ pub(super) struct Inner {
 
 struct State {
     policy: Arc<Policy>,
-    targets: Vec<TargetHandle>,
-    servers: Vec<ServerLayer>,
+    targets: Vec<WeakTarget>,
+    servers: Vec<WeakServer>,
     periodic: Vec<(String, Weak<Periodic>)>,
 }
 
@@ -105,7 +107,7 @@ impl LivePolicy {
     #[cfg(feature = "reqwest")]
     pub(super) async fn poll(mut poller: super::http::Poller) -> Result<Self, RemoteError> {
         let text = poller.fetch().await?.ok_or(RemoteError::Status(304))?;
-        let live = Self::start(poller.url().to_owned(), &text)?;
+        let live = Self::start(poller.shown().to_owned(), &text)?;
         tokio::spawn(poller.follow(Arc::downgrade(&live.inner)));
         Ok(live)
     }
@@ -133,21 +135,17 @@ impl LivePolicy {
         self.inner.lock().policy.clone()
     }
 
-    /// A client layer that follows the policy of a service.
+    /// A client layer that follows the policy of a service. All layers of one service share one target: what one client
+    /// learns of it, all know.
     pub fn layer<P>(&self, service: &str, protocol: P) -> RetryGuardLayer<P> {
         let mut state = self.inner.lock();
-        let layer = RetryGuardLayer::new(&state.policy, service, protocol);
-        state.targets.push(layer.handle());
-        layer
+        RetryGuardLayer::from_shared(state.target(service), protocol)
     }
 
     /// The same for HTTP and gRPC clients.
     #[must_use]
     pub fn http_layer(&self, service: &str, protocol: Http) -> HttpLayer {
-        let mut state = self.inner.lock();
-        let layer = HttpLayer::with(state.policy.service(service), protocol);
-        state.targets.push(layer.handle());
-        layer
+        HttpLayer::from_guard(self.layer(service, protocol))
     }
 
     /// A server layer that follows the policy of its service.
@@ -155,8 +153,19 @@ impl LivePolicy {
     pub fn server(&self, service: &str) -> ServerLayer {
         let mut state = self.inner.lock();
         let layer = ServerLayer::new(&state.policy, service);
-        state.servers.push(layer.clone());
+        state.servers.retain(WeakServer::is_alive);
+        state.servers.push(layer.downgrade());
         layer
+    }
+
+    /// How many targets, servers and periodic works follow the policy.
+    #[must_use]
+    pub fn followers(&self) -> usize {
+        let state = self.inner.lock();
+        let targets = state.targets.iter().filter(|target| target.is_alive()).count();
+        let servers = state.servers.iter().filter(|server| server.is_alive()).count();
+        let periodic = state.periodic.iter().filter(|(_, it)| it.strong_count() > 0);
+        targets + servers + periodic.count()
     }
 
     /// Periodic work that follows the period and the switched-off features of a service; `period` where the
@@ -170,6 +179,20 @@ impl LivePolicy {
             .periodic
             .push((service.to_owned(), Arc::downgrade(&periodic)));
         periodic
+    }
+}
+
+impl State {
+    /// The target of a service, made where no layer has it.
+    fn target(&mut self, service: &str) -> Arc<Shared> {
+        let known = self.targets.iter().filter_map(WeakTarget::upgrade);
+        if let Some(shared) = known.into_iter().find(|shared| shared.name() == service) {
+            return shared;
+        }
+        let shared = Arc::new(Shared::new(self.policy.service(service)));
+        self.targets.retain(WeakTarget::is_alive);
+        self.targets.push(WeakTarget::new(&shared));
+        shared
     }
 }
 
@@ -196,12 +219,9 @@ impl Inner {
         tell(&policy, 1.0);
         tracing::info!(target: "retryguard", source = self.source, digest = policy.digest(), "policy in force");
         state.policy = policy.clone();
-        for target in &state.targets {
-            target.replace(&policy);
-        }
-        for server in &state.servers {
-            server.replace(&policy);
-        }
+        // A layer that the program has dropped is forgotten.
+        state.targets.retain(|target| target.replace(&policy));
+        state.servers.retain(|server| server.replace(&policy));
         state.periodic.retain(|(service, periodic)| {
             let periodic = periodic.upgrade();
             if let Some(periodic) = &periodic {

@@ -9,11 +9,22 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+use super::shared::Inside;
+use crate::{
+    error::BoxError,
+    http::{Patience, Pause},
+};
+
 pin_project! {
-    /// The body of a response of the server layer.
+    /// The body of a response of the server layer. While it is sent, the request counts as in flight, unless the policy says
+    /// otherwise; one that is not finished at the request's deadline ends with
+    /// [`BodyTimedOut`](crate::http::BodyTimedOut).
     pub struct ServerBody<B> {
         #[pin]
         source: Source<B>,
+        pause: Pause,
+        // Leaves the shedder when it is dropped.
+        inside: Option<Inside>,
     }
 }
 
@@ -27,38 +38,76 @@ pin_project! {
 }
 
 impl<B> ServerBody<B> {
-    pub(super) const fn handler(body: B) -> Self {
+    /// A handler's body. `inside` is held until it has ended; at `until` nobody wants the rest.
+    pub(super) fn handler(body: B, inside: Option<Inside>, until: Option<tokio::time::Instant>) -> Self
+    where
+        B: Body,
+    {
         Self {
+            // Most bodies of refusals and redirects are empty, and some servers never poll those.
+            inside: inside.filter(|_| !body.is_end_stream()),
             source: Source::Handler { body },
+            pause: Pause::new(Patience { pause: None, until }),
         }
     }
 
     pub(super) const fn reason(text: Option<Bytes>) -> Self {
         Self {
             source: Source::Reason { text },
+            pause: Pause::new(Patience::NONE),
+            inside: None,
         }
     }
 }
 
-impl<B: Body<Data = Bytes>> Body for ServerBody<B> {
+impl<B> Body for ServerBody<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        match self.project().source.project() {
-            SourceProjection::Handler { body } => body.poll_frame(cx),
-            SourceProjection::Reason { text } => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut this = self.project();
+        if this.pause.is_over() {
+            return Poll::Ready(None);
         }
+        let frame = match this.source.as_mut().project() {
+            SourceProjection::Handler { body } => body.poll_frame(cx).map_err(Into::into),
+            SourceProjection::Reason { text } => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+        };
+        let frame = match frame {
+            Poll::Ready(frame) => {
+                this.pause.end();
+                Poll::Ready(frame)
+            }
+            Poll::Pending => this.pause.poll(cx).map(|late| Some(Err(late.into()))),
+        };
+        let ended = match &frame {
+            Poll::Pending => false,
+            Poll::Ready(None | Some(Err(_))) => true,
+            // A server that knows the length does not ask for the end.
+            Poll::Ready(Some(Ok(_))) => match this.source.as_mut().project() {
+                SourceProjection::Handler { body } => body.is_end_stream(),
+                SourceProjection::Reason { .. } => true,
+            },
+        };
+        if ended {
+            *this.inside = None;
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.source {
-            Source::Handler { body } => body.is_end_stream(),
-            Source::Reason { text } => text.is_none(),
-        }
+        self.pause.is_over()
+            || match &self.source {
+                Source::Handler { body } => body.is_end_stream(),
+                Source::Reason { text } => text.is_none(),
+            }
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -18,7 +18,7 @@ use super::{
     refuse::{self, Answer},
     shared::Inside,
 };
-use crate::context::Context;
+use crate::{context::Context, error::BoxError};
 
 pin_project! {
     /// The future of one request.
@@ -31,10 +31,18 @@ pin_project! {
         // Leaves the shedder when it is dropped.
         inside: Option<Inside>,
         context: Option<Context>,
-        grpc: bool,
+        manner: Manner,
         #[pin]
         sleep: Option<Sleep>,
     }
+}
+
+/// How a request is answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    pub(super) grpc: bool,
+    /// Whether it counts as in flight until the body of its response has ended.
+    pub(super) holds_bodies: bool,
 }
 
 pin_project! {
@@ -58,19 +66,22 @@ where
             stage: Stage::Refused { answer },
             inside: None,
             context: None,
-            grpc,
+            manner: Manner {
+                grpc,
+                holds_bodies: false,
+            },
             sleep: None,
         }
     }
 
     pub(super) fn admitted(
-        inside: Inside,
+        inside: Option<Inside>,
         context: Context,
         mut service: S,
         request: Request<A>,
-        grpc: bool,
+        manner: Manner,
     ) -> Self {
-        let stage = if inside.must_wait() {
+        let stage = if inside.as_ref().is_some_and(Inside::must_wait) {
             Stage::Waiting {
                 service,
                 request: Some(request),
@@ -82,9 +93,9 @@ where
         };
         Self {
             stage,
-            inside: Some(inside),
+            inside,
             context: Some(context),
-            grpc,
+            manner,
             sleep: None,
         }
     }
@@ -94,13 +105,14 @@ impl<S, A, B> Future for ServerFuture<S, A>
 where
     S: Service<Request<A>, Response = Response<B>>,
     B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
 {
     type Output = Result<Response<ServerBody<B>>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         if let StageProjection::Refused { answer } = this.stage.as_mut().project() {
-            return Poll::Ready(Ok(answer.response(*this.grpc)));
+            return Poll::Ready(Ok(answer.response(this.manner.grpc)));
         }
         let Some(context) = this.context.as_ref() else {
             return Poll::Pending;
@@ -110,10 +122,12 @@ where
                 StageProjection::Refused { .. } => return Poll::Pending,
                 StageProjection::Working { future } => {
                     if let Poll::Ready(result) = context.enter(|| future.poll(cx)) {
-                        *this.inside = None;
+                        // The place goes with the body, or is given back here.
+                        let inside = this.inside.take().filter(|_| this.manner.holds_bodies);
                         return Poll::Ready(result.map(|mut response| {
                             refuse::mark_retried(&mut response, context.retried());
-                            response.map(ServerBody::handler)
+                            let until = context.deadline();
+                            response.map(|body| ServerBody::handler(body, inside, until))
                         }));
                     }
                     break;
@@ -152,6 +166,6 @@ where
             answer: Answer::TooLate,
         });
         *this.inside = None;
-        Poll::Ready(Ok(Answer::TooLate.response(*this.grpc)))
+        Poll::Ready(Ok(Answer::TooLate.response(this.manner.grpc)))
     }
 }

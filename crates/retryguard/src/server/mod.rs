@@ -8,8 +8,10 @@ mod processor;
 mod refuse;
 mod service;
 mod shared;
+mod trust;
 
 pub use body::ServerBody;
 pub use future::ServerFuture;
 pub use layer::ServerLayer;
+pub(crate) use layer::WeakServer;
 pub use service::ServerGuard;

@@ -11,22 +11,35 @@ use http_body::Body;
 use retryguard_core::shed::Arrival;
 use tower_service::Service;
 
-use super::{ServerBody, ServerFuture, refuse::Answer, shared::Shared};
-use crate::{
-    clock, context,
-    http::{is_grpc, tags::Received},
+use super::{
+    ServerBody, ServerFuture,
+    future::Manner,
+    refuse::Answer,
+    shared::{Rules, Shared},
+    trust::{self, Mapping},
 };
+use crate::{clock, context, error::BoxError, http::is_grpc};
 
 /// A server under a policy.
 #[derive(Clone)]
 pub struct ServerGuard<S> {
     inner: S,
     shared: Arc<Shared>,
+    mapping: Option<Mapping>,
+    rules: Arc<Rules>,
+    version: u32,
 }
 
 impl<S> ServerGuard<S> {
-    pub(super) const fn new(inner: S, shared: Arc<Shared>) -> Self {
-        Self { inner, shared }
+    pub(super) fn new(inner: S, shared: Arc<Shared>, mapping: Option<Mapping>) -> Self {
+        let (version, rules) = shared.rules();
+        Self {
+            inner,
+            shared,
+            mapping,
+            rules,
+            version,
+        }
     }
 }
 
@@ -42,6 +55,7 @@ impl<S, A, B> Service<Request<A>> for ServerGuard<S>
 where
     S: Service<Request<A>, Response = Response<B>> + Clone,
     B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
 {
     type Response = Response<ServerBody<B>>;
     type Error = S::Error;
@@ -52,13 +66,13 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<A>) -> Self::Future {
-        let received = Received::read(request.headers());
+    fn call(&mut self, mut request: Request<A>) -> Self::Future {
+        if self.version != self.shared.version() {
+            (self.version, self.rules) = self.shared.rules();
+        }
+        let received = trust::read(&mut request, self.rules.trust, self.mapping.as_ref());
         let grpc = is_grpc(request.headers());
-        let left = match (received.left, self.shared.deadline()) {
-            (Some(theirs), Some(ours)) => Some(theirs.min(ours)),
-            (theirs, ours) => theirs.or(ours),
-        };
+        let left = trust::earlier(received.left, self.rules.deadline);
         if left.is_some_and(|left| left.is_zero()) {
             self.shared.count_shed("deadline", received.criticality);
             return ServerFuture::refused(Answer::TooLate, grpc);
@@ -67,18 +81,31 @@ where
             criticality: received.criticality,
             again: received.again(),
         };
-        let inside = match self.shared.admit(arrival) {
-            Ok(inside) => inside,
-            Err(refused) => {
-                self.shared
-                    .count_shed(refused.reason.as_str(), received.criticality);
-                return ServerFuture::refused(Answer::Overloaded(refused), grpc);
+        let inside = if self.rules.exempts(request.uri().path()) {
+            None
+        } else {
+            match self.shared.admit(arrival) {
+                Ok(inside) => Some(inside),
+                Err(refused) => {
+                    self.shared
+                        .count_shed(refused.reason.as_str(), received.criticality);
+                    return ServerFuture::refused(Answer::Overloaded(refused), grpc);
+                }
             }
         };
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
         let deadline = left.map(clock::after);
         let context = context::Context::new(deadline, received.criticality);
-        ServerFuture::admitted(inside, context, ready, request, grpc)
+        ServerFuture::admitted(
+            inside,
+            context,
+            ready,
+            request,
+            Manner {
+                grpc,
+                holds_bodies: self.rules.holds_bodies,
+            },
+        )
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock, PoisonError},
+    sync::{Arc, OnceLock, PoisonError, atomic::Ordering},
     task::{Poll, Waker},
     time::Duration,
 };
@@ -13,11 +13,11 @@ use retryguard_core::{
     bulkhead::Ticket,
     shed::{Arrival, Entry, Refused, Shed},
 };
-use retryguard_policy::Service as ServicePolicy;
+use retryguard_policy::{Service as ServicePolicy, Trust};
 
 use crate::{
     clock::{Clock, Random},
-    sync::{Mutex, MutexGuard},
+    sync::{AtomicU32, Mutex, MutexGuard},
     telemetry::{SERVED, SERVING, SHED},
 };
 
@@ -25,7 +25,35 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     name: String,
     handles: OnceLock<Handles>,
+    /// Grows with every policy, so that a service sees with one load that its own copy is old.
+    version: AtomicU32,
     state: Mutex<State>,
+}
+
+/// What a policy says about each request.
+#[derive(Debug)]
+pub(super) struct Rules {
+    /// The bound for requests that carry no deadline of their own, or a later one.
+    pub(super) deadline: Option<Duration>,
+    pub(super) trust: Trust,
+    pub(super) holds_bodies: bool,
+    exempt: Vec<String>,
+}
+
+impl Rules {
+    fn new(policy: &ServicePolicy) -> Arc<Self> {
+        Arc::new(Self {
+            deadline: policy.server_deadline,
+            trust: policy.server_trust,
+            holds_bodies: policy.server_holds_bodies,
+            exempt: policy.server_exempt.clone(),
+        })
+    }
+
+    /// Whether a path is served whatever the load.
+    pub(super) fn exempts(&self, path: &str) -> bool {
+        self.exempt.iter().any(|exempt| exempt == path)
+    }
 }
 
 struct Handles {
@@ -36,7 +64,7 @@ struct Handles {
 
 struct State {
     shed: Option<Shed>,
-    deadline: Option<Duration>,
+    rules: Arc<Rules>,
     tickets: u64,
     queue: HashMap<Ticket, Waiting>,
 }
@@ -59,7 +87,7 @@ impl Shared {
         let shed = policy.server.map(|settings| Shed::new(settings, clock.now()));
         let state = State {
             shed,
-            deadline: policy.server_deadline,
+            rules: Rules::new(policy),
             tickets: 0,
             queue: HashMap::new(),
         };
@@ -67,6 +95,7 @@ impl Shared {
             clock,
             name: policy.name.clone(),
             handles: OnceLock::new(),
+            version: AtomicU32::new(0),
             state: Mutex::new(state),
         }
     }
@@ -75,14 +104,19 @@ impl Shared {
         &self.name
     }
 
-    /// The bound for requests that carry no deadline of their own, or a later one.
-    pub(super) fn deadline(&self) -> Option<Duration> {
-        self.lock().deadline
+    pub(super) fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(super) fn rules(&self) -> (u32, Arc<Rules>) {
+        let state = self.lock();
+        (self.version(), state.rules.clone())
     }
 
     pub(super) fn replace(&self, policy: &ServicePolicy) {
         let mut state = self.lock();
-        state.deadline = policy.server_deadline;
+        state.rules = Rules::new(policy);
+        self.version.fetch_add(1, Ordering::Release);
         match (&mut state.shed, policy.server) {
             (Some(shed), Some(settings)) => shed.replace(settings),
             (None, Some(settings)) => state.shed = Some(Shed::new(settings, self.clock.now())),

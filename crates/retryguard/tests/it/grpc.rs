@@ -9,8 +9,7 @@ use std::{
 
 use futures_core::Stream;
 use retryguard::{
-    Policy, TargetHandle, http::Http, http::HttpService, server::ServerLayer, tonic::TonicBodies,
-    tonic::TonicLayer,
+    Policy, TargetHandle, http::Http, server::ServerLayer, tonic::TonicLayer, tonic::TonicService,
 };
 use tokio::task::JoinHandle;
 use tonic::{
@@ -99,7 +98,7 @@ impl Health for Scripted {
 }
 
 struct Pair {
-    client: HealthClient<HttpService<TonicBodies<Channel>>>,
+    client: HealthClient<TonicService<Channel>>,
     handle: TargetHandle,
     server: JoinHandle<()>,
 }
@@ -303,7 +302,7 @@ async fn a_server_that_sheds_is_left_alone() {
         ..Scripted::default()
     };
     let policy = only(
-        "maxRetries: 2, initialDelay: 1ms, gate: { scope: retries }, server: { inFlight: 1 }, \
+        "maxRetries: 2, initialDelay: 1ms, gate: { scope: retries }, server: { inFlight: 1, exempt: [] }, \
          budget: { percent: 100%, interval: 1h, minRetryRate: { count: 0 } }",
     );
     let pair = pair(&policy, &service, idempotent()).await;

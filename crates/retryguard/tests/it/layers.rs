@@ -50,7 +50,8 @@ impl Chain {
             .edge
             .request(reqwest::Method::GET, self.first.url("/"))
             .build()
-            .unwrap();
+            .unwrap()
+            .request;
         self.edge.execute(Tagged { request, tags }).await.unwrap()
     }
 

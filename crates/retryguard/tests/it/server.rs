@@ -119,7 +119,9 @@ impl House {
 }
 
 fn serving(server: &str) -> Policy {
-    policy(&format!("services: {{ it: {{ server: {{ {server} }} }} }}"))
+    policy(&format!(
+        "services: {{ it: {{ server: {{ trust: internal, {server} }} }} }}"
+    ))
 }
 
 impl Doors {

@@ -29,7 +29,7 @@ pub(super) fn guarded(policy: &Policy, service: &Scripted) -> (HttpLayer, Guarde
 }
 
 /// One call; its status, or why there is none.
-pub(super) async fn call(service: &Guarded) -> Result<u16, Error<std::io::Error>> {
+pub(super) async fn call(service: &Guarded) -> Result<u16, Error<retryguard::BoxedError>> {
     let response = service.clone().oneshot(get()).await?;
     Ok(response.status().as_u16())
 }

@@ -136,7 +136,15 @@ async fn a_broken_connection_is_retried_and_its_error_kept() {
         (error.attempts(), error.refusal()),
         (2, Some(Refusal::AttemptsUsed))
     );
-    assert_eq!(error.into_inner().unwrap().kind(), kind);
+    assert_eq!(
+        error
+            .into_inner()
+            .unwrap()
+            .downcast_ref::<std::io::Error>()
+            .unwrap()
+            .kind(),
+        kind
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,10 +46,12 @@ async fn clones_of_the_layer_and_of_the_service_share_one_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_layers_are_two_targets() {
+async fn layers_of_two_policies_are_two_targets() {
     let service = Scripted::new([status(500)]);
-    let policy = only(BREAKER);
-    let (down, other) = (HttpLayer::new(&policy, "it"), HttpLayer::new(&policy, "it"));
+    let (down, other) = (
+        HttpLayer::new(&only(BREAKER), "it"),
+        HttpLayer::new(&only(BREAKER), "it"),
+    );
     for _ in 0..3 {
         down.layer(service.clone()).oneshot(get()).await.unwrap();
     }

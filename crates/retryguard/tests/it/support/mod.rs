@@ -1,5 +1,6 @@
 //! What the tests share: time, scripted services, servers on loopback.
 
+pub(crate) mod bytes;
 pub(crate) mod loopback;
 pub(crate) mod scripted;
 pub(crate) mod time;

@@ -1,0 +1,167 @@
+//! A client for `reqwest` under a policy.
+//!
+//! ```no_run
+//! # async fn order() -> Result<(), Box<dyn std::error::Error>> {
+//! use retryguard::{Policy, reqwest::Client};
+//!
+//! let policy = Policy::parse("services: { payments: { maxRetries: 1 } }")?;
+//! let client = Client::new(&policy, "payments")?;
+//! let response = client.post("http://payments/charges").body("…").send().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! reqwest has retries of its own, without back-off; two layers of retries multiply. [`Client::new`] makes a
+//! client with them switched off. A client that is brought along should be built with
+//! `reqwest::retry::never()` and [`redirects`] too.
+
+mod protocol;
+mod redirects;
+mod request;
+
+use http::response;
+use retryguard_policy::Policy;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::{
+    RetryGuard, RetryGuardLayer, clock, context,
+    error::Error,
+    handle::TargetHandle,
+    http::{Http, Patience, PatientBody, tags::Received},
+};
+
+pub use protocol::{Kept, Reqwest};
+pub use redirects::redirects;
+pub use request::{RequestBuilder, Tagged};
+
+use redirects::Following;
+
+/// A reqwest client whose requests run under the policy of one service.
+#[derive(Debug, Clone)]
+pub struct Client {
+    service: RetryGuard<Following, Reqwest>,
+    inner: ::reqwest::Client,
+    handle: TargetHandle,
+}
+
+impl Client {
+    /// A client of its own, with reqwest's own retries switched off.
+    ///
+    /// # Errors
+    /// Where reqwest cannot be set up, for example without a usable TLS backend.
+    pub fn new(policy: &Policy, service: &str) -> Result<Self, ::reqwest::Error> {
+        let inner = ::reqwest::Client::builder()
+            .retry(::reqwest::retry::never())
+            .redirect(redirects())
+            .build()?;
+        Ok(Self::with(inner, policy, service, Http::new()))
+    }
+
+    /// A client that is brought along, and a protocol that says who asks.
+    #[must_use]
+    pub fn with(inner: ::reqwest::Client, policy: &Policy, service: &str, protocol: Http) -> Self {
+        Self::from_layer(
+            inner,
+            &RetryGuardLayer::new(policy, service, Reqwest::new(protocol)),
+        )
+    }
+
+    /// A client under a layer that is shared with others.
+    #[must_use]
+    pub fn from_layer(inner: ::reqwest::Client, layer: &RetryGuardLayer<Reqwest>) -> Self {
+        Self {
+            service: layer.layer(Following(inner.clone())),
+            inner,
+            handle: layer.handle(),
+        }
+    }
+
+    /// A handle on the target.
+    #[must_use]
+    pub const fn handle(&self) -> &TargetHandle {
+        &self.handle
+    }
+
+    /// Begins a request. It is sent under the policy by [`RequestBuilder::send`].
+    pub fn request(&self, method: ::reqwest::Method, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
+        RequestBuilder::new(self.clone(), self.inner.request(method, url))
+    }
+
+    /// Begins a GET.
+    pub fn get(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
+        self.request(::reqwest::Method::GET, url)
+    }
+
+    /// Begins a POST.
+    pub fn post(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
+        self.request(::reqwest::Method::POST, url)
+    }
+
+    /// Begins a PUT.
+    pub fn put(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
+        self.request(::reqwest::Method::PUT, url)
+    }
+
+    /// Begins a PATCH.
+    pub fn patch(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
+        self.request(::reqwest::Method::PATCH, url)
+    }
+
+    /// Begins a DELETE.
+    pub fn delete(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
+        self.request(::reqwest::Method::DELETE, url)
+    }
+
+    /// Begins a HEAD.
+    pub fn head(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
+        self.request(::reqwest::Method::HEAD, url)
+    }
+
+    /// Sends a request under the policy.
+    ///
+    /// # Errors
+    /// Where no attempt came to a response; the error says which part refused and why.
+    pub async fn execute(
+        &self,
+        request: impl Into<Tagged>,
+    ) -> Result<::reqwest::Response, Error<::reqwest::Error>> {
+        let request = request.into();
+        let until = until(&request);
+        // A reqwest client is always ready, so a clone needs no polling.
+        let mut service = self.service.clone();
+        let response = service.call(request);
+        let patience = Patience {
+            pause: service.policy().body_timeout,
+            until,
+        };
+        let response = response
+            .await
+            .map_err(|error| error.map(|attempt| attempt.error))?;
+        Ok(bounded(response, patience))
+    }
+}
+
+/// When the caller itself wants nothing any more: by the request's own words, or those of the request that is served.
+fn until(tagged: &Tagged) -> Option<tokio::time::Instant> {
+    let own = [tagged.tags.deadline, Received::left(tagged.request.headers())];
+    let own = own.into_iter().flatten().min().map(clock::after);
+    let above = context::inherited().and_then(|(deadline, _)| deadline);
+    own.into_iter().chain(above).min()
+}
+
+/// A response whose body does not take longer than its reader waits.
+fn bounded(response: ::reqwest::Response, patience: Patience) -> ::reqwest::Response {
+    use ::reqwest::ResponseBuilderExt;
+    if patience == Patience::NONE {
+        return response;
+    }
+    // reqwest keeps the address beside the response, and takes it back from a builder only.
+    let url = response::Builder::new().url(response.url().clone()).body(());
+    let (mut parts, body) = http::Response::<::reqwest::Body>::from(response).into_parts();
+    if let Ok(url) = url {
+        parts.extensions.extend(url.into_parts().0.extensions);
+    }
+    let body = ::reqwest::Body::wrap(PatientBody::new(body, patience));
+    http::Response::from_parts(parts, body).into()
+}

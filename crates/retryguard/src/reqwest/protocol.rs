@@ -1,0 +1,133 @@
+//! How reqwest's requests are read, tagged and judged.
+
+use http::HeaderValue;
+use retryguard_core::Outcome;
+use retryguard_policy::{Classifier, NetworkError, Service as ServicePolicy};
+
+use super::{Tagged, redirects::AttemptError};
+use crate::{
+    http::{Http, caller, read_request, tags},
+    protocol::{Asked, Judge, Protocol, Report, Sending},
+};
+
+/// The protocol of reqwest's requests.
+#[derive(Debug, Clone, Default)]
+pub struct Reqwest {
+    http: Http,
+}
+
+impl Reqwest {
+    /// With a protocol that says who asks.
+    #[must_use]
+    pub const fn new(http: Http) -> Self {
+        Self { http }
+    }
+}
+
+/// What is kept of a request: the request itself, until a body that cannot be cloned is sent.
+pub struct Kept {
+    request: Option<::reqwest::Request>,
+    replayable: bool,
+    feature: Option<HeaderValue>,
+    inside: bool,
+    /// Whom the target takes the caller for, once the request itself is gone.
+    caller: u64,
+}
+
+impl Protocol<Tagged> for Reqwest {
+    type Kept = Kept;
+    type Attempt = ::reqwest::Request;
+
+    fn accept(&self, tagged: Tagged, policy: &ServicePolicy) -> (Asked, Kept) {
+        let Tagged { mut request, tags } = tagged;
+        let method = request.method().clone();
+        let by_hand = self.http.is_idempotent(&method, request.url().path());
+        let (asked, feature) = read_request(
+            &method,
+            request.headers_mut(),
+            (Some(&tags), None),
+            by_hand,
+            policy,
+        );
+        let replayable = match request.body() {
+            None => true,
+            // A body in memory is cloned by counting; one that streams has no bytes to show.
+            Some(body) => body
+                .as_bytes()
+                .is_some_and(|bytes| bytes.len() <= policy.replay_limit),
+        };
+        (
+            Asked { replayable, ..asked },
+            Kept {
+                request: Some(request),
+                replayable,
+                feature,
+                inside: policy.tags,
+                caller: 0,
+            },
+        )
+    }
+
+    fn attempt(&self, kept: &mut Kept, sending: &Sending) -> Option<::reqwest::Request> {
+        let mut request = if kept.replayable {
+            kept.request.as_ref()?.try_clone()?
+        } else {
+            let request = kept.request.take()?;
+            kept.caller = caller(request.headers());
+            request
+        };
+        self.http
+            .write_tags(request.headers_mut(), kept.feature.as_ref(), sending, kept.inside);
+        Some(request)
+    }
+
+    fn caller(&self, kept: &Kept) -> u64 {
+        kept.request
+            .as_ref()
+            .map_or(kept.caller, |request| caller(request.headers()))
+    }
+
+    fn can_replay(&self, kept: &Kept) -> bool {
+        kept.replayable
+    }
+}
+
+impl Judge<::reqwest::Response, AttemptError> for Reqwest {
+    fn judge(&self, result: &Result<::reqwest::Response, AttemptError>, classifier: &Classifier) -> Outcome {
+        match result {
+            Ok(response) => judge_response(response, classifier),
+            // The server that redirected has processed the request.
+            Err(attempt) if attempt.redirected => classifier.network(NetworkError::Other),
+            Err(attempt) => self.http.network(&attempt.error, classifier),
+        }
+    }
+
+    fn conclude(&self, response: &mut ::reqwest::Response, report: &Report) {
+        response.extensions_mut().insert(*report);
+    }
+}
+
+impl Judge<::reqwest::Response, ::reqwest::Error> for Reqwest {
+    fn judge(
+        &self,
+        result: &Result<::reqwest::Response, ::reqwest::Error>,
+        classifier: &Classifier,
+    ) -> Outcome {
+        match result {
+            Ok(response) => judge_response(response, classifier),
+            Err(error) => self.http.network(error, classifier),
+        }
+    }
+
+    fn conclude(&self, response: &mut ::reqwest::Response, report: &Report) {
+        response.extensions_mut().insert(*report);
+    }
+}
+
+fn judge_response(response: &::reqwest::Response, classifier: &Classifier) -> Outcome {
+    let status = response.status().as_u16();
+    if status < 400 {
+        return Outcome::Success;
+    }
+    classifier.http(status, tags::read_hints(response.headers()))
+}

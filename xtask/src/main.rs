@@ -31,6 +31,8 @@ enum Command {
     Layers,
     /// Fails on left-overs in the source tree.
     Tidy,
+    /// Packs every crate as for publication, without publishing it.
+    Publishable,
     /// Runs one piece of evidence and writes its page; `cargo xtask evidence --help` lists them.
     #[command(disable_help_flag = true)]
     Evidence {
@@ -46,6 +48,7 @@ fn main() -> anyhow::Result<()> {
         Command::Parts { one } => parts::print(one),
         Command::Layers => layers::check(),
         Command::Tidy => tidy::check(),
+        Command::Publishable => publishable(),
         Command::Evidence { arguments } => evidence(&arguments),
     }
 }
@@ -96,6 +99,7 @@ fn test() -> anyhow::Result<()> {
         &["doc", "--workspace", "--no-deps", "--lib", "--all-features"],
         &[("RUSTDOCFLAGS", std::ffi::OsStr::new("-D warnings"))],
     )?;
+    publishable()?;
     let storm = storm::python()?;
     let parts = parts::install(begun)?;
     let mut variables = vec![(storm::VARIABLE, storm.as_os_str())];
@@ -127,6 +131,23 @@ fn test() -> anyhow::Result<()> {
         &["test", "--release", "--package=retryguard-bench"],
     )?;
     threads()
+}
+
+/// Packs every crate that is published, and resolves each against the packages of the others. Without building them again: a file
+/// that is outside its crate is missing from the package, and the layering check has the dependencies.
+fn publishable() -> anyhow::Result<()> {
+    shell::step(
+        "packages",
+        "cargo",
+        &[
+            "publish",
+            "--dry-run",
+            "--workspace",
+            "--no-verify",
+            "--allow-dirty",
+            "--quiet",
+        ],
+    )
 }
 
 /// Tries the orders in which threads can meet in what the library shares. A build of its own, because under

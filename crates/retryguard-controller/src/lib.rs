@@ -3,6 +3,7 @@
 //! A [`source::Source`] says what happened to each target in the last interval, a guard per target
 //! (`retryguard_core::guard`) decides, the plan compares what is wanted with what the data plane has, and an
 //! [`actuator::Actuator`] brings the two together. Nothing of it is on the path of a request.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod actuator;
 pub mod ask;

@@ -53,17 +53,17 @@ impl Configuration {
         }
     }
 
-    /// The text of its policy file, `policies/lab/*.yaml`.
+    /// The text of its policy file, `policies/*.yaml`.
     #[must_use]
     pub const fn policy(self) -> &'static str {
         match self {
-            Self::A => include_str!("../../../policies/lab/a.yaml"),
-            Self::B => include_str!("../../../policies/lab/b.yaml"),
-            Self::C => include_str!("../../../policies/lab/c.yaml"),
-            Self::D => include_str!("../../../policies/lab/d.yaml"),
-            Self::E => include_str!("../../../policies/lab/e.yaml"),
-            Self::F => include_str!("../../../policies/lab/f.yaml"),
-            Self::G => include_str!("../../../policies/lab/g.yaml"),
+            Self::A => include_str!("../policies/a.yaml"),
+            Self::B => include_str!("../policies/b.yaml"),
+            Self::C => include_str!("../policies/c.yaml"),
+            Self::D => include_str!("../policies/d.yaml"),
+            Self::E => include_str!("../policies/e.yaml"),
+            Self::F => include_str!("../policies/f.yaml"),
+            Self::G => include_str!("../policies/g.yaml"),
         }
     }
 }
@@ -118,6 +118,25 @@ mod tests {
     use super::*;
     use crate::TimeScale;
     use retryguard_policy::Policy;
+
+    /// Every file of the folder is embedded, here or in the sweep.
+    #[test]
+    fn every_policy_file_is_used() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/policies");
+        let mut names: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let mut embedded: Vec<String> = Configuration::ALL
+            .iter()
+            .map(|configuration| format!("{}.yaml", configuration.letter().to_lowercase()))
+            .collect();
+        let rules = crate::experiment::Rule::ALL.map(|rule| format!("sweep-{}.yaml", rule.as_str()));
+        embedded.extend(rules);
+        embedded.sort();
+        assert_eq!(names, embedded);
+    }
 
     /// Shortened and lengthened durations stay within the bounds that a policy has for them.
     #[test]

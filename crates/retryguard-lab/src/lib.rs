@@ -8,6 +8,7 @@
 //! - [`demo`]: a storm, first without protection and then with it, live in a terminal and on a page.
 //!
 //! Which patterns are on is said by a policy file and by nothing else.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod answer;
 pub mod chance;

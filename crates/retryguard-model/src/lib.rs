@@ -32,3 +32,8 @@ pub use error::{Error, File};
 pub use export::{Format, Which, export};
 pub use options::Options;
 pub use source::Span;
+
+/// The examples of the crate's README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadMe;

@@ -27,3 +27,8 @@ pub use lint::{Allowed, Code, Finding, Report, Severity, lint, lint_codes};
 pub use policy::{Idempotency, Policy, Service, Trust};
 pub use reference::{key_reference, lint_reference, schema};
 pub use yaml::{DEEPEST_NESTING, LARGEST_FILE};
+
+/// The examples of the crate's README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadMe;

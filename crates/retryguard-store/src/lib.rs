@@ -11,6 +11,7 @@
 //!
 //! Backends: memory always; SQLite with the feature `sqlite` (the default), `postgres` and `redis` with theirs.
 //! `docs/store.md` says which to choose, and what is promised under which failure.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod breaker;
 mod clock;

@@ -10,6 +10,7 @@
 //!
 //! The decisions are made by the pure machines of `retryguard-core`; this crate moves effects between them
 //! and tokio.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod client;
 mod clock;

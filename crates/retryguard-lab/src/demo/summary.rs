@@ -47,7 +47,7 @@ Next:
       what a policy of yours would do in a storm
   cargo run --release -- simulate scenarios/table1-aws.yaml
       the same load under six retry policies, with the bill
-  policies/lab/c.yaml, policies/lab/g.yaml
+  c.yaml and g.yaml in crates/retryguard-lab/policies/
       the two policies that you have just seen
   docs/lab.md
       the services, the faults and the load behind this

@@ -84,10 +84,10 @@ impl Rule {
     #[must_use]
     pub const fn policy(self) -> &'static str {
         match self {
-            Self::None => include_str!("../../../../policies/lab/sweep-none.yaml"),
-            Self::Immediate => include_str!("../../../../policies/lab/sweep-immediate.yaml"),
-            Self::Breaker => include_str!("../../../../policies/lab/sweep-breaker.yaml"),
-            Self::Retryguard => include_str!("../../../../policies/lab/sweep-retryguard.yaml"),
+            Self::None => include_str!("../../policies/sweep-none.yaml"),
+            Self::Immediate => include_str!("../../policies/sweep-immediate.yaml"),
+            Self::Breaker => include_str!("../../policies/sweep-breaker.yaml"),
+            Self::Retryguard => include_str!("../../policies/sweep-retryguard.yaml"),
         }
     }
 }

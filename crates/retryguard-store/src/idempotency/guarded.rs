@@ -109,14 +109,16 @@ impl Guarded {
         let settings = &self.settings;
         let method = head.method.as_str().as_bytes();
         let query = head.uri.query().unwrap_or_default().as_bytes();
+        let caller = (settings.principal)(head);
+        let parts = [
+            settings.namespace.as_bytes(),
+            &caller,
+            method,
+            &(settings.route)(head),
+            key.as_bytes(),
+        ];
         Asked {
-            id: KeyId::of(&[
-                settings.namespace.as_bytes(),
-                &(settings.principal)(head),
-                method,
-                &(settings.route)(head),
-                key.as_bytes(),
-            ]),
+            id: KeyId::of_caller(&caller, &parts),
             fingerprint: Fingerprint::of(&[query, body]),
             lock: settings.lock,
             keep: settings.keep,

@@ -9,7 +9,9 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{Asked, Fingerprint, Held, IdempotencyStore, KeyId, Standing, StoreFuture, StoredResponse};
+use super::{
+    Asked, Fingerprint, Held, IdempotencyStore, KeyId, Standing, StoreFuture, StoredResponse, record::CALLER,
+};
 use crate::{Backend, StoreError, clock};
 
 /// How many keys are kept, unless said otherwise: at 24 h a little more than one a second.
@@ -20,7 +22,8 @@ const BYTES: usize = 64 * 1024 * 1024;
 /// Keeps keys in this process. Clones share them.
 ///
 /// It holds a bounded number of keys and bytes; when it is full of keys that are still kept, claims fail with
-/// [`StoreError::Full`], because forgetting a key early is doing its effect twice.
+/// [`StoreError::Full`], because forgetting a key early is doing its effect twice. One caller cannot fill it for all: it
+/// may use half of the room that the other callers leave.
 #[derive(Debug, Clone)]
 pub struct MemoryStore {
     keys: usize,
@@ -35,6 +38,22 @@ struct State {
     expiry: BTreeSet<(Instant, KeyId)>,
     bytes: usize,
     tokens: i64,
+    /// What each caller uses.
+    callers: HashMap<[u8; CALLER], Used>,
+}
+
+/// Keys and bytes of one caller.
+#[derive(Debug, Default, Clone, Copy)]
+struct Used {
+    keys: usize,
+    bytes: usize,
+}
+
+/// Whether a caller that uses `own` of `used` may use `more`: half of what the others leave, and at least one more key
+/// while there is room at all. However many callers fill their share, there is room for the next.
+fn has_room(room: usize, used: usize, own: usize, more: usize) -> bool {
+    let left_by_others = room.saturating_sub(used - own);
+    own + more <= left_by_others.div_ceil(2) && used + more <= room
 }
 
 #[derive(Debug)]
@@ -90,10 +109,14 @@ impl MemoryStore {
             }
         }
         state.forget(asked.id);
-        if state.entries.len() >= self.keys {
+        let has_room = |state: &State| {
+            let own = state.used(asked.id).keys;
+            has_room(self.keys, state.entries.len(), own, 1)
+        };
+        if !has_room(&state) {
             state.sweep(now, u32::MAX);
         }
-        if state.entries.len() >= self.keys {
+        if !has_room(&state) {
             return Err(full());
         }
         Ok(Standing::Yours(state.insert(asked, now)))
@@ -111,10 +134,14 @@ impl MemoryStore {
         if state.holder(held).is_none() {
             return Ok(false);
         }
-        if state.bytes + size > self.bytes {
+        let has_room = |state: &State| {
+            let own = state.used(held.id).bytes;
+            has_room(self.bytes, state.bytes, own, size)
+        };
+        if !has_room(&state) {
             state.sweep(now, u32::MAX);
         }
-        if state.bytes + size > self.bytes {
+        if !has_room(&state) {
             return Err(full());
         }
         let expires_at = now + keep;
@@ -126,6 +153,7 @@ impl MemoryStore {
         state.expiry.remove(&(before, held.id));
         state.expiry.insert((expires_at, held.id));
         state.bytes += size;
+        state.callers.entry(held.id.caller()).or_default().bytes += size;
         Ok(true)
     }
 }
@@ -149,6 +177,7 @@ impl State {
         };
         self.expiry.insert((entry.expires_at, asked.id));
         self.entries.insert(asked.id, entry);
+        self.callers.entry(asked.id.caller()).or_default().keys += 1;
         Held {
             id: asked.id,
             token: self.tokens,
@@ -165,8 +194,21 @@ impl State {
     fn forget(&mut self, id: KeyId) {
         if let Some(entry) = self.entries.remove(&id) {
             self.expiry.remove(&(entry.expires_at, id));
-            self.bytes -= entry.response.map_or(0, |response| response.size());
+            let size = entry.response.map_or(0, |response| response.size());
+            self.bytes -= size;
+            if let Some(used) = self.callers.get_mut(&id.caller()) {
+                used.keys -= 1;
+                used.bytes -= size;
+                if used.keys == 0 {
+                    self.callers.remove(&id.caller());
+                }
+            }
         }
+    }
+
+    /// What the caller of a key uses.
+    fn used(&self, id: KeyId) -> Used {
+        self.callers.get(&id.caller()).copied().unwrap_or_default()
     }
 
     fn sweep(&mut self, now: Instant, limit: u32) -> u64 {

@@ -21,7 +21,26 @@ impl KeyId {
     pub fn of(parts: &[&[u8]]) -> Self {
         Self(hash(parts))
     }
+
+    /// The key of these parts, which belongs to a caller: it begins with the caller's own hash, so that a store can tell
+    /// whose keys fill it. 192 bits are left for the parts.
+    #[must_use]
+    pub fn of_caller(caller: &[u8], parts: &[&[u8]]) -> Self {
+        let mut id = hash(parts);
+        id[..CALLER].copy_from_slice(&hash(&[caller])[..CALLER]);
+        Self(id)
+    }
+
+    /// Whose key it is. Keys that were not made for a caller each have their own.
+    pub(super) fn caller(&self) -> [u8; CALLER] {
+        let mut caller = [0; CALLER];
+        caller.copy_from_slice(&self.0[..CALLER]);
+        caller
+    }
 }
+
+/// How many bytes of a key name its caller.
+pub(super) const CALLER: usize = 8;
 
 impl Fingerprint {
     /// The fingerprint of these parts, in this order.

@@ -56,6 +56,44 @@ async fn memory() {
     assert_full(&fill(&store).await);
 }
 
+/// One caller filled the store with its own keys, and every other payment was refused.
+#[tokio::test]
+async fn one_caller_cannot_fill_the_memory_of_all() {
+    async fn put(store: &MemoryStore, caller: &str, number: usize, size: usize) -> Result<(), StoreError> {
+        let asked = Asked {
+            id: KeyId::of_caller(caller.as_bytes(), &[caller.as_bytes(), &number.to_be_bytes()]),
+            fingerprint: Fingerprint::of(&[]),
+            lock: DAY,
+            keep: DAY,
+        };
+        let response = StoredResponse {
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: Some(Bytes::from(vec![b'x'; size])),
+        };
+        match store.claim(asked).await? {
+            Standing::Yours(held) => store.complete(held, &response, DAY).await.map(drop),
+            _ => Ok(()),
+        }
+    }
+    let store = MemoryStore::with_room(1_000, 1_000_000);
+    let mut kept = Vec::new();
+    for caller in ["a", "b", "c", "d"] {
+        let mut number = 0;
+        while put(&store, caller, number, 1).await.is_ok() {
+            number += 1;
+        }
+        assert_full(&put(&store, caller, number, 1).await.unwrap_err());
+        kept.push(number);
+    }
+    assert_eq!(kept, [500, 250, 125, 63], "each half of what the others leave");
+    put(&store, "e", 0, 1).await.unwrap();
+    let store = MemoryStore::with_room(1_000, 1_000);
+    put(&store, "a", 1, 400).await.unwrap();
+    assert_full(&put(&store, "a", 2, 200).await.unwrap_err());
+    put(&store, "b", 1, 200).await.unwrap();
+}
+
 #[tokio::test]
 async fn sqlite() {
     let folder = tempfile::tempdir().unwrap();

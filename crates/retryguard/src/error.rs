@@ -132,6 +132,14 @@ impl<E: StdError + 'static> StdError for Error<E> {
     }
 }
 
+impl Error<BoxError> {
+    /// The same as an error that can be boxed again: `BoxError` itself is no error.
+    #[must_use]
+    pub fn boxed(self) -> Error<BoxedError> {
+        self.map(BoxedError)
+    }
+}
+
 impl<E> Error<E> {
     /// Why there was no (other) attempt.
     pub const fn refusal(&self) -> Option<Refusal> {

@@ -39,6 +39,10 @@ impl TargetHandle {
         Self { shared }
     }
 
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
     /// The target's name, which is its service's name in the policy.
     #[must_use]
     pub fn name(&self) -> &str {

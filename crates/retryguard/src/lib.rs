@@ -1,6 +1,7 @@
 //! RetryGuard for Rust services: add one crate and one policy file, and the service no longer takes part in
 //! a retry storm, neither as a client nor as a server.
 //!
+//! - Any asynchronous function: [`call`].
 //! - A client: [`RetryGuardLayer`] around any tower service, [`http::HttpLayer`] for HTTP and gRPC,
 //!   `reqwest::Client` and `tonic::TonicLayer` behind features of these names.
 //! - A server: [`server::ServerLayer`], for axum or any tower HTTP server.
@@ -34,7 +35,7 @@ mod threads;
 #[cfg(feature = "tonic")]
 pub mod tonic;
 
-pub use client::{RetryGuard, RetryGuardLayer};
+pub use client::{CallBuilder, RetryGuard, RetryGuardLayer, call, target};
 pub use context::Context;
 pub use error::{BoxError, BoxedError, Error};
 pub use fallback::{Fallback, FallbackFuture, FallbackLayer};

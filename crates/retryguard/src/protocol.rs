@@ -8,6 +8,10 @@ use retryguard_policy::{Classifier, Service};
 use crate::context::Context;
 
 /// How requests of one protocol are read, sent and sent again.
+#[diagnostic::on_unimplemented(
+    message = "the protocol `{Self}` does not know requests of the type `{Request}`",
+    note = "`Http` takes `http::Request<B>` where `B: http_body::Body<Data = Bytes>`; `Plain` takes requests that are `Clone`"
+)]
 pub trait Protocol<Request> {
     /// What is kept of a request so that attempts can be made from it.
     type Kept;
@@ -38,6 +42,11 @@ pub trait Protocol<Request> {
 }
 
 /// How results of one protocol are read.
+#[diagnostic::on_unimplemented(
+    message = "the protocol `{Self}` does not know how to read a response `{Response}` and an error `{Error}`",
+    note = "`Http` reads `http::Response<B>` and errors that implement `std::error::Error`; over a service of boxed errors use \
+            `HttpLayer`, which boxes them itself"
+)]
 pub trait Judge<Response, Error> {
     /// What an attempt came to. Called under the target's lock: it must be quick and must not call back.
     fn judge(&self, result: &Result<Response, Error>, classifier: &Classifier) -> Outcome;

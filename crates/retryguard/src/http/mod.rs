@@ -1,5 +1,6 @@
 //! HTTP and gRPC: tags on requests, hints on responses, bodies that can be sent again, failures in trailers.
 
+mod buffered;
 mod errors;
 mod layer;
 mod patience;
@@ -8,6 +9,7 @@ mod protocol;
 mod replay;
 pub mod tags;
 
+pub use buffered::{Buffered, BufferedFuture, BufferedLayer};
 pub use layer::{HttpLayer, HttpService};
 pub use patience::BodyTimedOut;
 #[cfg(feature = "reqwest")]

@@ -10,6 +10,7 @@ mod layers;
 mod paused;
 mod remote;
 mod server;
+mod stacks;
 mod storm;
 mod support;
 mod telemetry;

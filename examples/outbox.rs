@@ -4,7 +4,7 @@
 //!
 //! The notification service does what services do: it is down at first, and once it does its work and its answer is
 //! lost. One event is beyond help. In the end every order that was committed has one mail, in the order of its
-//! customer, and the event beyond help waits for somebody.
+//! customer, and the event beyond help waits for an operator.
 
 use std::sync::{
     Arc,

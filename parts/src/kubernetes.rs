@@ -91,7 +91,7 @@ impl Kubernetes {
         self.folder.path().join("admin.kubeconfig")
     }
 
-    /// A kubeconfig of somebody else, under a name of the caller's choice.
+    /// A kubeconfig of another user, under a name of the caller's choice.
     ///
     /// # Panics
     /// When the file cannot be written.

@@ -1,6 +1,6 @@
 use std::net::TcpListener;
 
-/// A port of the loopback interface that nobody listens on at present.
+/// A port of the loopback interface that is free at present.
 ///
 /// Between this call and the server's own bind another process can take it; a start that fails for that
 /// reason is tried again with another port by the parts themselves.

@@ -22,7 +22,7 @@ pub fn until(limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Waits until somebody accepts connections on this port of the loopback interface.
+/// Waits until a server accepts connections on this port of the loopback interface.
 #[must_use]
 pub fn answers(port: u16, limit: Duration) -> bool {
     until(limit, || TcpStream::connect(("127.0.0.1", port)).is_ok())

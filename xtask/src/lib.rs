@@ -1,7 +1,9 @@
 //! The repository's own checks, and the installation of the real servers that tests and evidence run against.
 
 pub mod layers;
+pub mod links;
 pub mod pages;
 pub mod parts;
 pub mod shell;
 pub mod tidy;
+pub mod wording;

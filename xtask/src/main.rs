@@ -5,9 +5,9 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    layers,
+    layers, links,
     parts::{self, storm},
-    shell, tidy,
+    shell, tidy, wording,
 };
 
 /// Tests, checks and generated files of RetryGuard.
@@ -29,7 +29,7 @@ enum Command {
     },
     /// Fails on a dependency edge that ARCHITECTURE.md's table does not allow.
     Layers,
-    /// Fails on left-overs in the source tree.
+    /// Fails on left-overs in the source tree, on links that lead nowhere, and on words that are not plain English.
     Tidy,
     /// Packs every crate as for publication, without publishing it.
     Publishable,
@@ -47,7 +47,7 @@ fn main() -> anyhow::Result<()> {
         Command::Test => test(),
         Command::Parts { one } => parts::print(one),
         Command::Layers => layers::check(),
-        Command::Tidy => tidy::check(),
+        Command::Tidy => tidiness(),
         Command::Publishable => publishable(),
         Command::Evidence { arguments } => evidence(&arguments),
     }
@@ -72,7 +72,8 @@ fn test() -> anyhow::Result<()> {
     let begun = parts::begin()?;
     shell::step("formatting", "cargo", &["fmt", "--all", "--check"])?;
     layers::check()?;
-    tidy::check()?;
+    tidiness()?;
+    book()?;
     shell::step(
         "lints",
         "cargo",
@@ -131,6 +132,24 @@ fn test() -> anyhow::Result<()> {
         &["test", "--release", "--package=retryguard-bench"],
     )?;
     threads()
+}
+
+fn tidiness() -> anyhow::Result<()> {
+    tidy::check()?;
+    links::check()?;
+    wording::check()
+}
+
+/// Builds the book where mdBook is installed. Its links and its table of contents were checked without it.
+fn book() -> anyhow::Result<()> {
+    let found = std::process::Command::new("mdbook").arg("--version").output();
+    if found.is_ok_and(|output| output.status.success()) {
+        return shell::step("book", "mdbook", &["build"]);
+    }
+    eprintln!(
+        "== book: not built, because mdbook is not installed (`cargo install mdbook --version \"^0.4\"`)"
+    );
+    Ok(())
 }
 
 /// Packs every crate that is published, and resolves each against the packages of the others. Without building them again: a file

@@ -16,14 +16,23 @@ pub fn root() -> PathBuf {
 /// # Errors
 /// When git cannot be run.
 pub fn all() -> anyhow::Result<Vec<(String, String)>> {
+    tracked(|path| path.ends_with(".md"))
+}
+
+/// Every tracked text file that is wanted: its path from the root, and its text.
+///
+/// # Errors
+/// When git cannot be run.
+pub fn tracked(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<(String, String)>> {
     let output = Command::new("git")
         .current_dir(root())
-        .args(["ls-files", "*.md"])
+        .args(["ls-files"])
         .output()
         .context("cannot run `git ls-files`")?;
     let read = |path: &str| Some((path.to_owned(), std::fs::read_to_string(root().join(path)).ok()?));
     Ok(String::from_utf8_lossy(&output.stdout)
         .lines()
+        .filter(|path| wanted(path))
         .filter_map(read)
         .collect())
 }

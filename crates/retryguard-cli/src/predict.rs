@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// The paper's algorithm has one threshold and must hold it exactly; the other modes do not use this number.
+/// Algorithm 1 of Tavori et al. 2025 has one threshold and must hold it exactly; the other modes do not use this number.
 const GUARD_MODE: &str = "it is the `threshold` of `guard: {mode: algorithm1}`; the other modes have two thresholds with a gap \
                           between them, or none, and need no such number";
 
@@ -113,7 +113,7 @@ impl Prediction {
         }
     }
 
-    /// To a tenth of a per cent where that lies between the two: nobody can measure a threshold finer than that.
+    /// To a tenth of a per cent where that lies between the two: a threshold cannot be measured more finely.
     fn guard_threshold(&self) -> Option<f64> {
         let exact = self.threshold.value()?;
         let rounded = (exact * 1000.0).round() / 1000.0;
@@ -181,7 +181,9 @@ impl Prediction {
             line(
                 "expected delay",
                 &number(self.delay.expected()),
-                &format!("first waits, as the paper defines it: a wait after each of {k} (Eqs. 6 and 7)"),
+                &format!(
+                    "first waits, as Tavori et al. 2025 define it: a wait after each of {k} (Eqs. 6 and 7)"
+                ),
             ),
             line(
                 "",
@@ -194,7 +196,7 @@ impl Prediction {
             line(
                 "",
                 &number(self.delay.printed()),
-                "first waits as the paper prints it (Eq. 8, not the sum of Eqs. 6 and 7)",
+                "first waits as Tavori et al. 2025 print it (Eq. 8, not the sum of Eqs. 6 and 7)",
             ),
         ];
         lines.push(line(

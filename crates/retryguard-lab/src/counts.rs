@@ -71,7 +71,7 @@ pub struct ServiceCounts {
     pub replayed: Counter,
     /// Requests whose key was in use, or was used for another body.
     pub conflicts: Counter,
-    /// Requests that no worker began because nobody waited for them any more.
+    /// Requests that no worker began because their callers had stopped waiting.
     pub too_late: Counter,
 }
 
@@ -195,7 +195,7 @@ impl ServiceCounts {
         }
         self.duration_micros
             .add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-        // Methods come from outside: those that nobody knows share a label.
+        // Methods come from outside: unknown ones share a label.
         let method = match method {
             "GET" | "POST" | "PUT" | "DELETE" | "HEAD" | "OPTIONS" | "PATCH" => method,
             _ => "other",

@@ -20,7 +20,7 @@ pub fn log_to_stderr() {
         .try_init();
 }
 
-/// Ends when the standard input is closed: whoever started this program has ended, however that came.
+/// Ends when the standard input is closed: the process that started this program has ended.
 pub async fn standard_input_closed() {
     let (tell, closed) = tokio::sync::oneshot::channel();
     // A thread, and not a task for blocking work: the runtime would wait for the latter at its end.

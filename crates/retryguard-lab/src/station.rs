@@ -111,7 +111,7 @@ impl Station {
                 next
             };
             if let Err(place) = next.send(Place(self.clone())) {
-                // Nobody took it. Forgotten and counted by hand, so that a long row of those who left is a loop
+                // No worker took it. Forgotten and counted by hand, so that a long row of those who left is a loop
                 // and not a recursion.
                 std::mem::forget(place);
                 self.lock().working -= 1;

@@ -27,7 +27,7 @@ pub struct Span {
     pub trace: u128,
     /// Its own id.
     pub id: u64,
-    /// Whose child it is; zero for nobody's.
+    /// The id of its parent; zero for a root span.
     pub parent: u64,
 }
 

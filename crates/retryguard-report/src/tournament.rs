@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::table::aligned;
 pub use draw::{Draw, draw};
 
-/// By how much of the oracle's goodput somebody must be better to be called so.
+/// By how much of the oracle's goodput a policy must be better to be called so.
 const MARGIN: f64 = 0.01;
 
 /// The policy whose losses are told.

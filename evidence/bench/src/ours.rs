@@ -135,12 +135,12 @@ fn breaker_machine() -> Box<dyn Fn() -> Caller> {
         Box::new(move |calls| {
             let now = || Instant::ZERO.after(clock::now() - origin);
             for request in 0..calls {
-                let admitted = breaker.lock().expect("nobody panics").admit(now());
+                let admitted = breaker.lock().expect("no thread panics").admit(now());
                 let pass = admitted.expect("nothing fails");
                 let response = black_box(work(black_box(request)));
                 breaker
                     .lock()
-                    .expect("nobody panics")
+                    .expect("no thread panics")
                     .on_end(pass, response.is_ok(), now());
             }
         })

@@ -126,7 +126,7 @@ const CLAIMED: &[Row] = &[
     ),
 ];
 
-/// The quantities that the paper prints of a fault, in its order.
+/// The quantities that are published for a fault, in that order.
 pub(super) fn quantities(trouble: Trouble) -> impl Iterator<Item = Quantity> {
     CLAIMED
         .iter()
@@ -134,7 +134,7 @@ pub(super) fn quantities(trouble: Trouble) -> impl Iterator<Item = Quantity> {
         .map(|(_, quantity, _)| *quantity)
 }
 
-/// What the paper prints.
+/// The published figure.
 pub(super) fn claimed(trouble: Trouble, quantity: Quantity, configuration: Configuration) -> Option<f64> {
     CLAIMED
         .iter()

@@ -1,4 +1,4 @@
-//! Every claim of the described paper, held against what was measured.
+//! Every claim of Platform Engineering Research 2026 (docs/references.md), held against what was measured.
 //!
 //! The rule was written before the runs: a claim of direction holds when the difference has its sign and exceeds two points
 //! of a hundred (or a quarter, for durations); a claim of a figure holds within a quarter of the figure, and within two
@@ -56,7 +56,7 @@ enum Test {
     Lower(Trouble, Quantity, Configuration, Configuration),
     /// Both have the same figure.
     Same(Trouble, Quantity, Configuration, Configuration),
-    /// F charged nobody twice, under any fault.
+    /// F charged no customer twice, under any fault.
     NoDuplicates,
     /// F succeeds more than every other, by the mean over the five faults.
     AllPatterns,
@@ -75,7 +75,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// All claims, in the order of the paper.
+/// All claims, in the published order.
 const CLAIMS: &[(&str, &str, Test)] = &[
     (
         "5.1",
@@ -206,7 +206,7 @@ const CLAIMS: &[(&str, &str, Test)] = &[
     ),
 ];
 
-/// All claims with their verdicts, in the order of the paper.
+/// All claims with their verdicts, in the published order.
 pub(super) fn judged(results: &Results) -> Vec<Claim> {
     CLAIMS
         .iter()

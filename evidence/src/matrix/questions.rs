@@ -1,4 +1,4 @@
-//! The paper's five questions, answered by what was measured.
+//! The five research questions, answered by what was measured.
 
 use std::fmt::Write as _;
 
@@ -57,7 +57,7 @@ pub(super) fn answered(results: &Results) -> String {
         text,
         "\n**RQ2. By how much does a circuit breaker reduce MTTR?** Under payment_slow: A {}, C {}, D {}, E {}, F {}, G {}. The \
          fault itself lasts {} s, and recovery is counted from its start; so nothing that leaves payments slow can bring more \
-         than 95 % of the orders through before that, unless slow answers count as successes, which they do where nobody gives \
+         than 95 % of the orders through before that, unless slow answers count as successes, which they do where no caller gives \
          them up. A breaker does not shorten the fault: it turns orders away while it is open, and after the fault it stays \
          open for what is left of its 30 s.",
         recovery(A),

@@ -131,7 +131,7 @@ fn markdown(results: &Results) -> String {
             capacity::section(sweep)
         );
     }
-    text += "\n## The paper's questions\n\n";
+    text += "\n## The five research questions\n\n";
     text += &questions::answered(results);
     text
 }
@@ -215,7 +215,7 @@ fn claims_table(results: &Results) -> String {
     let mut text = format!(
         "Of {} claims {} held, {} held only beyond a load, {} did not hold, {} could not be measured. A direction holds when the \
          difference has its sign and exceeds two points (a quarter, for durations); a figure within a quarter of it, or two \
-         points for shares near zero. The paper's figures are placeholders by its own repository's word.\n\n\
+         points for shares near zero. The claims are those of Platform Engineering Research 2026 ([references](../../references.md)), whose repository calls its figures simulated placeholders.\n\n\
          | section | claim | verdict | measured |\n| --- | --- | --- | --- |\n",
         judged.len(),
         count(|it| *it == Verdict::Held),

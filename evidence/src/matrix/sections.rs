@@ -38,7 +38,7 @@ pub(super) const fn why(trouble: Trouble) -> &'static str {
              seconds turn the twentieth that takes twenty seconds into a failed attempt, which a retry usually mends. Five such \
              failures in a minute open the breakers of D, E and F, which then turn away orders that would have been paid after \
              three seconds. A low P95 of D is the speed of refusals, and a short MTTR beside a low success is a good stretch before the \
-             breaker opened. Success within the deadline is the paper's own definition, \
+             breaker opened. Success within the deadline is the published definition, \
              with a deadline of 25 s in C to G and the user's patience of 60 s in A and B."
         }
         Trouble::InventoryLock => {
@@ -63,15 +63,15 @@ pub(super) const fn why(trouble: Trouble) -> &'static str {
     }
 }
 
-/// What is not as in the paper.
+/// What is not as published.
 pub(super) const METHOD: &str = "\
-Each run is a system of its own, started empty: a warm-up, the fault from its start to its end, a recovery. Load is that of \
-the paper: 20 users in a closed loop who think for half a second to one and a half, one order in ten sent a second time with \
+Each run is a system of its own, started empty: a warm-up, the fault from its start to its end, a recovery. The load is the \
+published one: 20 users in a closed loop who think for half a second to one and a half, one order in ten sent a second time with \
 the same key; in gateway_overload one user, then 500 over a third of the spike. Figures are of the orders that were to be sent \
 while the fault lasted; duplicates are of the whole run. An order that is not paid is no success. Latencies are of all answers, \
 from the moment at which an order was to be sent, as described: what passed, divided by the time scale. Amplification is \
-requests that arrived at payments (inventory in inventory_lock) for each call that a user made, replays included. MTTR is the \
-paper's: from the start of the fault until more than 95 % succeed for ten seconds, those ten included; 0 where it never fell \
+requests that arrived at payments (inventory in inventory_lock) for each call that a user made, replays included. MTTR is defined \
+as published: from the start of the fault until more than 95 % succeed for ten seconds, those ten included; 0 where it never fell \
 below, and the first ten good seconds count even where worse ones follow. `breaker open` is the breaker of orders towards the service in focus, `gateway's` that of the gateway towards orders. \
 One run each: a difference of a point or two is chance.
 

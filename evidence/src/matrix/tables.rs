@@ -25,7 +25,7 @@ pub(super) fn swept(point: &SweepPoint) -> String {
     }
 }
 
-/// What the paper prints of a fault, beside what was measured and what the simulator says.
+/// What is published of a fault, beside what was measured and what the simulator says.
 pub(super) fn compared(results: &Results, trouble: Trouble) -> String {
     let mut text = String::from(
         "| quantity | config | claimed | measured | simulated | measured − simulated |\n\

@@ -1,4 +1,4 @@
-//! What the paper says, and whether our models agree.
+//! What Mendonça et al. 2020 claim, and whether our models agree.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ pub(super) fn report(points: &[Point]) -> String {
 /// Whether a claim holds, what it says, and the numbers.
 pub(super) type Claim = (bool, &'static str, String);
 
-/// Every claim, in the order of the paper.
+/// Every claim, in the published order.
 pub(super) fn all(points: &[Point]) -> Vec<Claim> {
     vec![
         timeout_and_total(points),

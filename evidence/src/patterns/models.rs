@@ -2,12 +2,12 @@
 
 /// A model and the constant that its configurations differ in.
 pub(super) struct Pattern {
-    /// As the paper abbreviates it.
+    /// The published abbreviation.
     pub(super) short: &'static str,
     pub(super) title: &'static str,
     pub(super) text: &'static str,
     pub(super) parameter: &'static str,
-    /// What the paper calls the parameter.
+    /// The published name of the parameter.
     pub(super) label: &'static str,
     pub(super) values: &'static [i64],
 }

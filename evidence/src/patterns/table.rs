@@ -53,7 +53,7 @@ pub(super) fn readme(points: &[Point], claims: &str) -> String {
          ```sh\n\
          cargo xtask evidence patterns\n\
          ```\n\n\
-         ## The paper's claims\n\n",
+         ## The published claims\n\n",
     );
     for line in claims.lines() {
         let _ = writeln!(out, "- {line}");
@@ -64,7 +64,7 @@ pub(super) fn readme(points: &[Point], claims: &str) -> String {
          ![Retry against the best Simple Proxy](figure-10.svg)\n\n\
          ![Circuit breakers against the best Simple Proxy and the best Retry](figure-11.svg)\n\n\
          ## Table\n\n\
-         Total time / contention time, in the paper's units of time.\n\n",
+         Total time / contention time, in the published units of time.\n\n",
     );
     let mut availabilities: Vec<f64> = points.iter().map(|p| p.availability).collect();
     availabilities.sort_by(f64::total_cmp);

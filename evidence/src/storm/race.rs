@@ -245,7 +245,7 @@ These models were looked at while the solver was written and its constants were 
 ";
 
 const NOT_SEEN: &str = "
-## Where nothing can be reduced, and nobody had looked
+## Where nothing can be reduced, on models not seen before
 
 These models were written after the solver's constants were set, and their questions chosen before the first race. In that race, on a
 busy machine, twenty questions were answered at 0.85 to 592 times Storm's speed, and one fell short: `P=? [ g>2 U \"foxless\" ]` at 0.47.

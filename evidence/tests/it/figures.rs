@@ -112,7 +112,7 @@ fn figure_14_each_layer_in_the_storm() {
                 within(away, 0.5, 0.7);
             }
         }
-        // Nobody has a reason to retry these.
+        // No caller has a reason to retry these.
         within(
             service(of(&summaries, name), "details").attempts as f64 / product,
             1.0,

@@ -1,4 +1,4 @@
-//! The Kubernetes API server, built from Debian's source package: nobody offers its binary as a package.
+//! The Kubernetes API server, built from Debian's source package: its binary is not offered as a package.
 //!
 //! The build takes minutes, so it runs beside the checks that come before the tests. It is done once: the
 //! binary is kept under the target folder, keyed by its version.

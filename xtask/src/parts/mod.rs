@@ -41,7 +41,7 @@ pub fn begin() -> anyhow::Result<Begun> {
     })
 }
 
-/// One part, for whoever needs no other.
+/// One part, for a caller that needs no other.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub enum One {
     /// The API server, etcd and what builds them.

@@ -20,7 +20,7 @@ pub(crate) struct World {
     /// Availabilities of the target: one, or from:step:to.
     #[arg(long, value_name = "RANGE", default_value = "0.5:0.1:1.0")]
     pub(crate) availability: String,
-    /// Mean response time of the target, such as 50ms; half the attempt timeout if not given, as in the paper.
+    /// Mean response time of the target, such as 50ms; half the attempt timeout if not given, as in Mendonça et al. 2020.
     #[arg(long, value_name = "TIME")]
     pub(crate) response_time: Option<String>,
     /// Which part of the policy to model; the retries if it has any, else the breaker.

@@ -1,4 +1,4 @@
-//! A bar on standard error, and only where somebody looks at it.
+//! A bar on standard error, and only on a terminal.
 
 use std::{
     io::{IsTerminal, Write},

@@ -1,4 +1,4 @@
-//! What is proposed must pass the linter: a setting that `tune` recommends and `lint` warns of helps nobody.
+//! Settings that `tune` proposes must pass the linter.
 
 use std::{fmt::Write as _, path::Path};
 

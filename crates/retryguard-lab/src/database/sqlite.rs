@@ -1,5 +1,5 @@
 //! One SQLite file for each service. One connection writes; SQLite has no more than one writer anyway, and so
-//! nobody meets a busy file.
+//! no writer finds the file busy.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -185,7 +185,7 @@ impl Sqlite {
         Ok(response)
     }
 
-    /// Immediate: whoever reads first and writes later may find that another has written in between.
+    /// `IMMEDIATE`: a transaction that reads first and writes later may find that another has written in between.
     async fn begin(&self) -> sqlx::Result<Transaction<'static, Engine>> {
         self.pool.begin_with("BEGIN IMMEDIATE").await
     }
@@ -282,7 +282,7 @@ impl Sqlite {
                 transaction.commit().await?;
                 Reserved::Done(response)
             }
-            // Somebody else has taken the rows over: this holder was thought dead.
+            // Another process has taken the rows over, because this holder was considered dead.
             Ok(_) => Reserved::TooFew,
             // The check of the shelf refused the whole statement.
             Err(sqlx::Error::Database(error)) if error.is_check_violation() => {

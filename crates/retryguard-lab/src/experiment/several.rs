@@ -54,7 +54,7 @@ pub async fn sweep_all(
     .await
 }
 
-/// Runs jobs until all have ended, one has failed, or somebody has had enough. Those that are given up take their processes
+/// Runs jobs until all have ended, one has failed, or the user interrupts. Those that are given up take their processes
 /// and folders with them; what they made in a database is removed after them.
 async fn in_order<T, F>(jobs: Vec<F>, at_once: usize, done: impl Fn(&T)) -> anyhow::Result<Vec<T>>
 where

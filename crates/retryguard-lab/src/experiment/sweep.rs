@@ -30,7 +30,7 @@ pub const SWEPT_PHASES: Phases = Phases {
     recovery: 0,
 };
 
-/// How orders call payments in the sweep; nobody else retries.
+/// How orders call payments in the sweep; no other client retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {

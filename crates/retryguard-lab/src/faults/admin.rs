@@ -1,4 +1,4 @@
-//! The admin interface: faults and capacity, for whoever holds the token.
+//! The admin interface: faults and capacity, for callers with the token.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A bar on the standard error while plans run, and only where somebody looks at it.
+//! A bar on the standard error while plans run, and only on a terminal.
 
 use std::{
     collections::BTreeMap,

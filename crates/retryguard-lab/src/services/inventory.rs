@@ -53,7 +53,7 @@ async fn reserve(
         .unwrap_or_else(|| {
             Err(Problem::new(
                 StatusCode::GATEWAY_TIMEOUT,
-                "nobody waits for this reservation any more",
+                "the caller of this reservation has stopped waiting",
             ))
         })
 }

@@ -172,7 +172,7 @@ impl Orders {
         let response = database.conclude(number, None, finish).await?;
         let (notifications, reference) = (self.notifications.clone(), order.order.clone());
         self.site.life.spawn(Span::current().scope(async move {
-            // Nobody waits for it; what became of it is counted on the edge.
+            // No caller waits for it; its result is counted on the edge.
             let _ = notifications
                 .post("/notifications", None, &json!({"order": reference}))
                 .await;

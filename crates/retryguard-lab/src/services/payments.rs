@@ -60,7 +60,7 @@ async fn charge(
         .unwrap_or_else(|| {
             Err(Problem::new(
                 StatusCode::GATEWAY_TIMEOUT,
-                "nobody waits for this charge any more",
+                "the caller of this charge has stopped waiting",
             ))
         })
 }
@@ -70,7 +70,7 @@ impl Payments {
         let Ok(_place) = self.station.enter().await else {
             return Err(Problem::unavailable("every worker is busy and the queue is full"));
         };
-        // What the caller's deadline says is all that a server can know; without one it works for nobody.
+        // What the caller's deadline says is all that a server can know; without one it may work for a caller that has left.
         if Context::current()
             .and_then(|context| context.deadline())
             .is_some_and(|deadline| deadline <= clock::now())
@@ -78,7 +78,7 @@ impl Payments {
             self.site.counts.service(self.site.name).too_late.increment();
             return Err(Problem::new(
                 StatusCode::GATEWAY_TIMEOUT,
-                "nobody waits for this charge any more",
+                "the caller of this charge has stopped waiting",
             ));
         }
         let settings = &self.site.settings;

@@ -121,7 +121,7 @@ pub(crate) fn dice_of(seed: u64, name: Name) -> Arc<Dice> {
     Arc::new(Dice::new(seed, name.as_str()))
 }
 
-/// A token that nobody guesses, for systems that were given none.
+/// A random token, for systems that were given none.
 pub(crate) fn token() -> Arc<str> {
     let dice = Dice::new(clock::wall_nanos() ^ u64::from(std::process::id()), "token");
     format!("{:016x}{:016x}", dice.bits(), dice.bits()).into()

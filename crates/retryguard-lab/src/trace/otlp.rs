@@ -138,7 +138,7 @@ impl Worker {
             }
             self.send(&spans).await;
             for done in waiting {
-                // Whoever asked may have left.
+                // The caller may have left.
                 let _ = done.send(());
             }
         }
@@ -266,7 +266,7 @@ mod tests {
     /// Beyond the limit spans are dropped and counted; the services do not wait.
     #[tokio::test]
     async fn a_collector_that_does_not_come_costs_spans_and_nothing_else() {
-        // Nobody listens on the port of discard.
+        // No process listens on the discard port.
         let otlp = Otlp::start("http://127.0.0.1:9").unwrap();
         let ended = Ended {
             span: super::super::Span::root(),

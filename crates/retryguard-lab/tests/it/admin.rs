@@ -1,4 +1,4 @@
-//! The admin interface acts for whoever holds the token, and for nobody else.
+//! The admin interface acts for callers with the token only.
 
 use retryguard_lab::{Configuration, Name, faults::Kind};
 

@@ -1,4 +1,4 @@
-//! What really happened is in the databases: duplicates where nobody honours keys, and none where they are.
+//! What really happened is in the databases: duplicates where keys are ignored, and none where they are honoured.
 
 use std::time::Duration;
 

@@ -60,7 +60,7 @@ async fn dripping_answers_run_into_the_timeout() {
     system.stop().await;
 }
 
-/// The lock is held in the row: whoever wants the same goods waits for it, and nobody else.
+/// The lock is held in the row: orders for the same goods wait for it, others do not.
 #[tokio::test]
 async fn a_lock_holds_back_those_who_want_the_same_goods() {
     let system = system(Configuration::A).await;
@@ -166,10 +166,14 @@ async fn an_overloaded_gateway_sheds_and_recovers() {
     println!("{:?}", measured.total);
     assert!(
         measured.total.shed > 0,
-        "nobody was turned away: {:?}",
+        "no request was turned away: {:?}",
         measured.total
     );
-    assert!(measured.total.paid > 0, "nobody was served: {:?}", measured.total);
+    assert!(
+        measured.total.paid > 0,
+        "no request was served: {:?}",
+        measured.total
+    );
     let answer = post(system.address(Name::Gateway), "/orders", &order(1)).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     system.stop().await;

@@ -120,7 +120,7 @@ async fn k6_and_our_driver_agree() {
     near("replayed", theirs.replayed_share(), ours.replayed_share(), 0.1);
 }
 
-/// The service's whole description, without the token: whatever is sent, nobody answers with an error of the server or
+/// The service's whole description, without the token: whatever is sent, no service answers with an error of the server or
 /// with something undescribed, and the admin interface refuses.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schemathesis_finds_no_error_of_a_server() {

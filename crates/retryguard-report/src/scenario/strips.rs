@@ -21,7 +21,7 @@ const HEIGHT: f64 = 18.0;
 const ROW: f64 = 25.0;
 const TITLE: f64 = 30.0;
 
-/// No band has more cells than this: below two pixels nobody sees them, and the file would only grow.
+/// No band has more cells than this: below two pixels they cannot be seen, and the file would only grow.
 const MOST_CELLS: usize = 250;
 
 /// The most bands of a picture; the others are counted.

@@ -11,7 +11,7 @@ use crate::matrix::{report, tables};
 
 const HOW: &str = "\
 Orders come whether those before were answered or not, 36 a described second; a worker does ten charges a second, 200 orders may \
-wait, and whoever has no answer from payments after half a second gives the attempt up while payments go on with it. 20 % of the \
+wait, and a caller that has no answer from payments after half a second gives the attempt up while payments go on with it. 20 % of the \
 charges fail anyway, after the worker has done its work. Only orders retries, and only payments: once, up to three times at once, \
 the same behind a breaker that opens for 30 s after five failures in 60 s, and up to three times under RetryGuard. `load` is \
 orders over capacity before any retry.

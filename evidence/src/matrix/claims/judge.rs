@@ -21,7 +21,7 @@ use crate::matrix::{
 /// Figures within this share of each other are the same.
 const QUARTER: f64 = 0.25;
 
-/// The five faults of the paper.
+/// The five published faults.
 const FAULTS: [Trouble; 5] = [
     PaymentErrors,
     PaymentSlow,

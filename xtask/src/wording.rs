@@ -1,0 +1,111 @@
+//! Plain English: words that personify or make a riddle of a sentence do not enter the tree.
+
+use anyhow::bail;
+
+/// Words that a sentence about software hardly ever needs. Split so that this file does not find itself.
+const WORDS: &[&str] = &[
+    concat!("who", "ever"),
+    concat!("whoso", "ever"),
+    concat!("no", "body"),
+    concat!("some", "body"),
+];
+
+/// A phrase in two parts on one line.
+const PHRASES: &[(&str, &str)] = &[(concat!(" is no", " "), concat!(" of ", "ours"))];
+
+const KINDS: &[&str] = &[".rs", ".md", ".py", ".toml", ".yaml"];
+
+/// Paths that may still have so many hits. The numbers only go down: lower one where the check says so, and take the line out at 0.
+const ALLOWED: &[(&str, usize)] = &[
+    ("crates/retryguard/", 40),
+    ("crates/retryguard-controller/", 140),
+    ("crates/retryguard-core/", 40),
+    ("crates/retryguard-model/", 10),
+    ("crates/retryguard-policy/", 30),
+    ("crates/retryguard-sim/", 60),
+    ("crates/retryguard-store/", 60),
+    // Made from the words of the crates above.
+    ("docs/", 20),
+];
+
+/// Fails where a path has more hits than it may have.
+///
+/// # Errors
+/// With every hit of such a path.
+pub fn check() -> anyhow::Result<()> {
+    let mut hits = Vec::new();
+    for (path, text) in crate::pages::tracked(|path| KINDS.iter().any(|kind| path.ends_with(kind)))? {
+        hits.extend(text.lines().enumerate().filter_map(|(index, line)| {
+            let word = found(line)?;
+            Some((path.clone(), format!("{path}:{}: `{word}`", index + 1)))
+        }));
+    }
+    let mut wrong = Vec::new();
+    for (prefix, most) in ALLOWED {
+        let (theirs, others): (Vec<_>, Vec<_>) =
+            hits.into_iter().partition(|(path, _)| path.starts_with(prefix));
+        hits = others;
+        if theirs.len() > *most {
+            wrong.extend(theirs.into_iter().map(|(_, hit)| hit));
+        } else if theirs.len() < *most {
+            eprintln!(
+                "== wording: {prefix} has {} of {most} hits: lower the number in xtask/src/wording.rs",
+                theirs.len()
+            );
+        }
+    }
+    wrong.extend(hits.into_iter().map(|(_, hit)| hit));
+    if !wrong.is_empty() {
+        bail!(
+            "wording (say what acts: a client, a caller, another process):\n  {}",
+            wrong.join("\n  ")
+        );
+    }
+    eprintln!("== wording: plain");
+    Ok(())
+}
+
+/// The first hit of a line. What stands in backticks or is a Markdown quotation is quoted.
+fn found(line: &str) -> Option<String> {
+    if line.trim_start().starts_with("> ") {
+        return None;
+    }
+    let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let lower = plain.to_lowercase();
+    let word = lower
+        .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .find(|word| WORDS.contains(word));
+    let phrase = || {
+        PHRASES
+            .iter()
+            .find(|(start, end)| lower.find(start).is_some_and(|at| lower[at..].contains(end)))
+            .map(|(start, end)| format!("{} … {}", start.trim(), end.trim()))
+    };
+    word.map(str::to_owned).or_else(phrase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_found_outside_quotations_only() {
+        let word = WORDS[2];
+        assert_eq!(found(&format!("where {word} waits")).as_deref(), Some(word));
+        assert_eq!(
+            found(&format!("Where {} waits", word.to_uppercase())).as_deref(),
+            Some(word)
+        );
+        assert!(found(&format!("the key `{word}` in a file")).is_none());
+        assert!(found(&format!("> {word} waits")).is_none());
+        assert!(found(&format!("fn {word}_waits()")).is_none());
+        assert!(found("no client waits").is_none());
+    }
+
+    #[test]
+    fn a_phrase_is_found() {
+        let (start, end) = PHRASES[0];
+        assert!(found(&format!("it{start}business{end}")).is_some());
+        assert!(found(&format!("it{start}business")).is_none());
+    }
+}

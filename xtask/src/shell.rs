@@ -1,6 +1,6 @@
 //! Running the programs that a step consists of.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -57,6 +57,21 @@ pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
+/// The folder of this user in which slow builds are kept, for all clones: `$XDG_CACHE_HOME/retryguard` or `~/.cache/retryguard`;
+/// where there is neither, that of cargo.
+#[must_use]
+pub fn cache() -> PathBuf {
+    cache_of(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
+}
+
+/// Relative paths are ignored, as the XDG specification asks.
+fn cache_of(xdg: Option<OsString>, home: Option<OsString>) -> PathBuf {
+    let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    xdg.and_then(absolute)
+        .or_else(|| home.and_then(absolute).map(|home| home.join(".cache")))
+        .map_or_else(target, |folder| folder.join("retryguard"))
+}
+
 /// Installs Debian packages unless `probe` already runs well.
 pub fn debian(probe: &[&str], packages: &[&str]) -> anyhow::Result<()> {
     let [program, arguments @ ..] = probe else {
@@ -79,4 +94,26 @@ pub fn debian(probe: &[&str], packages: &[&str]) -> anyhow::Result<()> {
         .copied()
         .collect();
     install("packages", "apt-get", &arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn builds_are_kept_for_the_user() {
+        let path = |text: &str| Some(OsString::from(text));
+        assert_eq!(cache_of(path("/c"), path("/home/a")), Path::new("/c/retryguard"));
+        assert_eq!(
+            cache_of(None, path("/home/a")),
+            Path::new("/home/a/.cache/retryguard")
+        );
+        assert_eq!(
+            cache_of(path("c"), path("/home/a")),
+            Path::new("/home/a/.cache/retryguard")
+        );
+        assert_eq!(cache_of(None, None), target());
+    }
 }

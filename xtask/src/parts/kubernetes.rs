@@ -1,7 +1,7 @@
 //! The Kubernetes API server, built from Debian's source package: its binary is not offered as a package.
 //!
-//! The build takes minutes, so it runs beside the checks that come before the tests. It is done once: the
-//! binary is kept under the target folder, keyed by its version.
+//! The build takes minutes, so it runs beside the checks that come before the tests. It is done once for a user: the
+//! binary is kept in the user's cache folder, keyed by its version, so that another clone finds it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,6 +20,8 @@ const VERSION: &str = "1.20.2";
 pub(super) struct Building {
     folder: PathBuf,
     running: Option<(Child, Instant)>,
+    /// Held until the binary is in its place: another clone that wants to build waits, and then finds it.
+    _lock: fs::File,
 }
 
 /// Installs what the build needs and starts it, unless it was done before.
@@ -28,8 +30,13 @@ pub(super) fn begin() -> anyhow::Result<Building> {
         &["sh", "-c", "etcd --version && openssl version && curl --version"],
         &["etcd-server", "openssl", "curl"],
     )?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let folder = std::path::absolute(target.join(format!("kubernetes-{VERSION}")))?;
+    let folder = std::path::absolute(shell::cache().join(format!("kubernetes-{VERSION}")))?;
+    fs::create_dir_all(shell::cache())?;
+    let lock = fs::File::create(shell::cache().join(format!("kubernetes-{VERSION}.lock")))?;
+    if !binary(&folder).exists() && lock.try_lock().is_err() {
+        eprintln!("== Kubernetes: another run builds the API server; waiting for it");
+        lock.lock()?;
+    }
     let running = if binary(&folder).exists() {
         None
     } else {
@@ -46,7 +53,11 @@ pub(super) fn begin() -> anyhow::Result<Building> {
         let begun = Instant::now();
         Some((make(&folder)?, begun))
     };
-    Ok(Building { folder, running })
+    Ok(Building {
+        folder,
+        running,
+        _lock: lock,
+    })
 }
 
 impl Building {

@@ -1,7 +1,7 @@
 //! Installs the real servers that tests run against, and says where they are.
 //!
 //! The crate `retryguard-parts` finds a program by the variable `RETRYGUARD_PART_<NAME>` or on the `PATH`; what
-//! does not come from a Debian package is kept under the target folder, keyed by its version.
+//! does not come from a Debian package is kept under the target folder, keyed by its version; the API server, which is built from source, in the user's cache folder.
 
 mod aws;
 mod chromium;

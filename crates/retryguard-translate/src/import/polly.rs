@@ -1,0 +1,189 @@
+//! Options of Polly 8 and of Microsoft.Extensions.Http.Resilience, as a JSON or YAML file holds them.
+
+use std::time::Duration;
+
+use super::{Read, nothing_found, number, span_of, unread, whole};
+use crate::{
+    Beside, Refused,
+    draft::{Draft, Jitter, Service},
+    signals::Signals,
+    tree::Node,
+    units,
+};
+
+const PARTS: [&str; 5] = [
+    "Retry",
+    "CircuitBreaker",
+    "AttemptTimeout",
+    "TotalRequestTimeout",
+    "RateLimiter",
+];
+
+/// Numbers without a unit: .NET writes times as `00:00:02`.
+const SECOND: Duration = Duration::from_secs(1);
+
+pub(super) fn is_it(document: &Node) -> bool {
+    document.maps().into_iter().any(is_pipeline)
+}
+
+fn is_pipeline(map: &Node) -> bool {
+    let retry = map.get("Retry").is_some_and(|retry| {
+        retry.get("MaxRetryAttempts").is_some()
+            || retry.get("BackoffType").is_some()
+            || retry.get("UseJitter").is_some()
+    });
+    let breaker = map.get("CircuitBreaker").is_some_and(|breaker| {
+        breaker.get("FailureRatio").is_some() || breaker.get("BreakDuration").is_some()
+    });
+    retry || breaker || map.get("TotalRequestTimeout").is_some()
+}
+
+pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
+    let mut draft = Draft::foreign();
+    draft.defaults.retries = Some(0);
+    let mut found = 0;
+    for document in documents {
+        let mut named: Vec<(String, &Node)> = Vec::new();
+        for map in document.maps() {
+            for (key, _, value) in map.entries() {
+                if is_pipeline(value) {
+                    named.push((key.clone(), value));
+                }
+            }
+        }
+        if is_pipeline(document) {
+            named.push(("default".to_owned(), document));
+        }
+        for (name, pipeline) in named {
+            found += 1;
+            let service = read_pipeline(pipeline, &mut draft);
+            draft.merge(&name, pipeline.line, "pipeline", service);
+        }
+    }
+    if found == 0 {
+        return Err(nothing_found("no block with `Retry` or `CircuitBreaker` options"));
+    }
+    Ok(Read {
+        draft,
+        beside: Beside::None,
+    })
+}
+
+fn read_pipeline(pipeline: &Node, draft: &mut Draft) -> Service {
+    let mut service = Service::default();
+    match pipeline.get("Retry") {
+        Some(retry) => read_retry(retry, &mut service, draft),
+        None => service.retries = Some(0),
+    }
+    if let Some(breaker) = pipeline.get("CircuitBreaker") {
+        read_breaker(breaker, &mut service, draft);
+    }
+    let timeout = |key: &str, draft: &mut Draft| {
+        let part = pipeline.get(key)?;
+        span_of(part, "Timeout", SECOND, draft).filter(|it| !it.is_zero())
+    };
+    service.attempt_timeout = Some(timeout("AttemptTimeout", draft));
+    service.deadline = Some(timeout("TotalRequestTimeout", draft));
+    if let Some(limiter) = pipeline.get("RateLimiter") {
+        let options = limiter.get("DefaultRateLimiterOptions").unwrap_or(limiter);
+        match whole(options, "PermitLimit") {
+            Some((limit, _)) => {
+                let waiting = whole(options, "QueueLimit").map_or(0, |it| it.0).min(1_000_000);
+                let wait = if waiting == 0 { "0" } else { "1h" };
+                let limit = limit.clamp(1, 1_000_000);
+                service.section(
+                    "bulkhead",
+                    format!("{{limit: {limit}, wait: {wait}, waiting: {waiting}}}"),
+                );
+            }
+            None => draft.lost(limiter.line, "a rate limiter other than the concurrency limiter"),
+        }
+    }
+    unread(pipeline, &PARTS, "a pipeline", draft);
+    service
+}
+
+fn read_retry(retry: &Node, service: &mut Service, draft: &mut Draft) {
+    service.retries = Some(whole(retry, "MaxRetryAttempts").map_or(3, |it| it.0));
+    let delay = span_of(retry, "Delay", SECOND, draft).unwrap_or(Duration::from_secs(2));
+    let kind = retry
+        .get("BackoffType")
+        .and_then(Node::text)
+        .unwrap_or("Constant");
+    service.initial = Some(delay);
+    service.cap = Some(
+        span_of(retry, "MaxDelay", SECOND, draft)
+            .unwrap_or(units::LONGEST)
+            .max(delay),
+    );
+    match kind {
+        "Exponential" | "2" => service.multiplier = Some(2.0),
+        "Linear" | "1" => service.growth = Some("linear"),
+        _ => {
+            service.growth = Some("constant");
+            service.cap = Some(delay);
+        }
+    }
+    let jitter = retry.get("UseJitter").and_then(Node::flag) == Some(true);
+    service.jitter = Some(match (jitter, kind) {
+        (false, _) => Jitter::None,
+        (true, "Exponential" | "2") => Jitter::Decorrelated,
+        (true, _) => Jitter::Factor(0.25),
+    });
+    if jitter && matches!(kind, "Exponential" | "2") {
+        draft.changed(
+            retry.line,
+            "Polly's decorrelated jitter has a smoother formula than the policy's, around the same mean growth",
+        );
+    }
+    // What the standard handler retries: 408, 429, every 5xx, failures of the network and attempts that time out.
+    let mut signals = Signals {
+        all_5xx: true,
+        ..Signals::default()
+    }
+    .network(&["unreachable", "disconnected", "timeout"]);
+    signals.statuses.extend([408, 429]);
+    service.signals = Some(signals);
+    if retry.get("ShouldRetryAfterHeader").and_then(Node::flag) != Some(false) {
+        service.section("gate", "{scope: call, atMost: 1h}");
+    }
+    let known = [
+        "MaxRetryAttempts",
+        "Delay",
+        "MaxDelay",
+        "BackoffType",
+        "UseJitter",
+        "ShouldRetryAfterHeader",
+    ];
+    unread(retry, &known, "`Retry`", draft);
+}
+
+fn read_breaker(breaker: &Node, service: &mut Service, draft: &mut Draft) {
+    let ratio = number(breaker, "FailureRatio")
+        .map_or(0.1, |it| it.0)
+        .clamp(0.01, 1.0);
+    let least = whole(breaker, "MinimumThroughput")
+        .map_or(100, |it| it.0)
+        .clamp(1, 1_000_000);
+    let hour = Duration::from_secs(3600);
+    let window = span_of(breaker, "SamplingDuration", SECOND, draft).unwrap_or(Duration::from_secs(30));
+    let window = window.clamp(Duration::from_millis(100), hour);
+    let open = span_of(breaker, "BreakDuration", SECOND, draft).unwrap_or(Duration::from_secs(5));
+    let open = units::written(open.clamp(Duration::from_millis(1), hour));
+    service.section(
+        "breaker",
+        format!(
+            "{{trip: rate, ratio: {}%, minimumCalls: {least}, window: {}, openFor: {open}, openForAtMost: {open}, \
+             probes: 1, closeAfter: 1}}",
+            ratio * 100.0,
+            units::written(window)
+        ),
+    );
+    let known = [
+        "FailureRatio",
+        "MinimumThroughput",
+        "SamplingDuration",
+        "BreakDuration",
+    ];
+    unread(breaker, &known, "`CircuitBreaker`", draft);
+}

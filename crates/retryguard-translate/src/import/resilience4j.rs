@@ -1,0 +1,208 @@
+//! The `resilience4j` block of a Spring Boot application: retry, circuit breaker, bulkhead and time limiter.
+
+use std::time::Duration;
+
+use super::{Read, nothing_found, number, span_of, unread, whole};
+use crate::{
+    Beside, Refused,
+    draft::{Draft, Jitter},
+    tree::Node,
+    units,
+};
+
+const PARTS: [&str; 4] = ["retry", "circuitbreaker", "bulkhead", "timelimiter"];
+
+const MILLI: Duration = Duration::from_millis(1);
+
+pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
+    let mut draft = Draft::foreign();
+    draft.defaults.retries = Some(0);
+    // Resilience4j decides by exceptions; what is retried is what the client throws.
+    let mut found = false;
+    for document in documents {
+        for part in PARTS {
+            let Some(block) = part_of(document, part) else {
+                continue;
+            };
+            found = true;
+            for (name, _, own) in block.get("instances").map(Node::entries).unwrap_or_default() {
+                let blocks = chain(block, own);
+                read_part(part, name, own.line, &blocks, &mut draft);
+            }
+            unread(
+                block,
+                &["instances", "configs", "metrics"],
+                &format!("`{part}`"),
+                &mut draft,
+            );
+        }
+        for other in ["ratelimiter", "thread-pool-bulkhead"] {
+            if let Some(block) = part_of(document, other) {
+                draft.lost(block.line, format!("`{other}` has no key in a policy"));
+            }
+        }
+    }
+    if !found {
+        return Err(nothing_found("no `resilience4j` block with instances"));
+    }
+    Ok(Read {
+        draft,
+        beside: Beside::None,
+    })
+}
+
+/// `resilience4j: {retry: …}` or `resilience4j.retry: …`.
+fn part_of<'a>(document: &'a Node, part: &str) -> Option<&'a Node> {
+    document
+        .at(&["resilience4j", part])
+        .or_else(|| document.get(&format!("resilience4j.{part}")))
+}
+
+/// An instance over its base config: the first block that has a key decides.
+fn chain<'a>(block: &'a Node, own: &'a Node) -> Vec<&'a Node> {
+    let base = own.get("base_config").and_then(Node::text).unwrap_or("default");
+    let mut blocks = vec![own];
+    let configs = block.get("configs").map(Node::entries).unwrap_or_default();
+    blocks.extend(
+        configs
+            .iter()
+            .filter(|(name, _, _)| name == base)
+            .map(|(_, _, node)| node),
+    );
+    blocks
+}
+
+fn read_part(part: &str, name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
+    match part {
+        "retry" => read_retry(name, line, blocks, draft),
+        "circuitbreaker" => read_breaker(name, line, blocks, draft),
+        "bulkhead" => {
+            let limit = blocks
+                .iter()
+                .find_map(|it| whole(it, "max_concurrent_calls"))
+                .map_or(25, |it| it.0);
+            let wait = time(blocks, "max_wait_duration", draft).unwrap_or_default();
+            let queue = if wait.is_zero() { 0 } else { 1_000_000 };
+            let text = format!(
+                "{{limit: {}, wait: {}, waiting: {queue}}}",
+                limit.clamp(1, 1_000_000),
+                units::written(wait.min(Duration::from_secs(3600)))
+            );
+            draft.service(name).section("bulkhead", text);
+        }
+        _ => {
+            let timeout = time(blocks, "timeout_duration", draft).unwrap_or(Duration::from_secs(1));
+            draft.service(name).attempt_timeout = Some(Some(timeout));
+        }
+    }
+}
+
+fn time(blocks: &[&Node], key: &str, draft: &mut Draft) -> Option<Duration> {
+    blocks.iter().find_map(|block| span_of(block, key, MILLI, draft))
+}
+
+fn read_retry(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
+    let flag = |key: &str| blocks.iter().find_map(|block| block.get(key)?.flag()) == Some(true);
+    let attempts = blocks
+        .iter()
+        .find_map(|block| whole(block, "max_attempts"))
+        .map_or(3, |it| it.0);
+    let wait = time(blocks, "wait_duration", draft).unwrap_or(Duration::from_millis(500));
+    let (exponential, random) = (flag("enable_exponential_backoff"), flag("enable_randomized_wait"));
+    let multiplier = blocks
+        .iter()
+        .find_map(|it| number(it, "exponential_backoff_multiplier"));
+    let factor = blocks
+        .iter()
+        .find_map(|it| number(it, "randomized_wait_factor"))
+        .map_or(0.5, |it| it.0);
+    let cap = time(blocks, "exponential_max_wait_duration", draft);
+    for block in blocks {
+        for key in [
+            "retry_exceptions",
+            "ignore_exceptions",
+            "retry_exception_predicate",
+            "result_predicate",
+        ] {
+            if let Some(node) = block.get(key) {
+                draft.lost(
+                    node.line,
+                    format!("`{key}` names Java classes: the policy reads statuses instead"),
+                );
+            }
+        }
+        if let Some(node) = block.get("fail_after_max_attempts") {
+            draft.lost(node.line, "`failAfterMaxAttempts` has no key in a policy");
+        }
+    }
+    let service = draft.service(name);
+    service.retries = Some(attempts.saturating_sub(1));
+    service.initial = Some(wait);
+    if exponential {
+        service.multiplier = Some(multiplier.map_or(1.5, |it| it.0));
+        service.cap = Some(cap.unwrap_or(units::LONGEST).max(wait));
+    } else {
+        service.growth = Some("constant");
+        service.cap = Some(wait);
+    }
+    service.jitter = Some(if random {
+        Jitter::Factor(factor)
+    } else {
+        Jitter::None
+    });
+    if cap.is_none() && exponential && attempts > 1 {
+        draft.changed(line, "the back-off has no cap, and a policy's is at most a day");
+    }
+}
+
+fn read_breaker(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
+    let find = |key: &str| blocks.iter().find_map(|block| number(block, key)).map(|it| it.0);
+    let rate = find("failure_rate_threshold").unwrap_or(50.0).clamp(1.0, 100.0);
+    let size = find("sliding_window_size").unwrap_or(100.0).clamp(1.0, 1e6);
+    let kind = blocks
+        .iter()
+        .find_map(|block| block.get("sliding_window_type")?.text());
+    let by_time = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("TIME_BASED"));
+    let window = if by_time {
+        Duration::from_secs_f64(size.clamp(0.1, 3600.0))
+    } else {
+        Duration::from_secs(10)
+    };
+    if !by_time {
+        draft.changed(
+            line,
+            format!("a window of the last {size} calls becomes one of ten seconds"),
+        );
+    }
+    let mut least = find("minimum_number_of_calls").unwrap_or(100.0);
+    if !by_time {
+        least = least.min(size);
+    }
+    let open = time(blocks, "wait_duration_in_open_state", draft).unwrap_or(Duration::from_secs(60));
+    let open = units::written(open.clamp(MILLI, Duration::from_secs(3600)));
+    let probes = find("permitted_number_of_calls_in_half_open_state")
+        .unwrap_or(10.0)
+        .clamp(1.0, 1000.0);
+    let text = format!(
+        "{{trip: rate, ratio: {rate}%, minimumCalls: {}, window: {}, openFor: {open}, openForAtMost: {open}, probes: \
+         {probes}, closeAfter: {probes}}}",
+        least.clamp(1.0, 1e6),
+        units::written(window)
+    );
+    for block in blocks {
+        for key in [
+            "slow_call_rate_threshold",
+            "slow_call_duration_threshold",
+            "record_exceptions",
+            "ignore_exceptions",
+        ] {
+            if let Some(node) = block.get(key) {
+                draft.lost(
+                    node.line,
+                    format!("`{key}` of a circuit breaker has no key in a policy"),
+                );
+            }
+        }
+    }
+    draft.service(name).section("breaker", text);
+}

@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("retryguard-sim", &["retryguard-core", "retryguard-policy"]),
     ("retryguard-tune", &["retryguard-core", "retryguard-model"]),
     ("retryguard-report", &["retryguard-core", "retryguard-sim"]),
+    ("retryguard-translate", &["retryguard-core", "retryguard-policy"]),
     ("retryguard-controller", &["retryguard-core", "retryguard-policy"]),
     (
         "retryguard-lab",
@@ -37,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "retryguard-report",
             "retryguard-sim",
             "retryguard-store",
+            "retryguard-translate",
             "retryguard-tune",
         ],
     ),

@@ -14,6 +14,10 @@ use std::{path::PathBuf, process::ExitCode};
 /// cannot start. Every key of the configuration is explained in docs/controller.md.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "Examples:
+  retryguard controller --config controller.yaml --check
+  retryguard controller --config controller.yaml --dry-run
+  retryguard controller status")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,

@@ -7,6 +7,10 @@ use retryguard_lab::demo::{self, Options};
 
 /// Shows a retry storm and how it is stopped: five services on this machine, under a minute, nothing to install.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  retryguard demo
+  retryguard demo --plain --seed 11
+  retryguard demo --page 127.0.0.1:8080 --stay 600")]
 pub(crate) struct Arguments {
     /// The seed of load and faults.
     #[arg(long, default_value_t = 7)]

@@ -14,6 +14,10 @@ use retryguard_lab::{
 
 /// Five real services to break: gateway, orders, payments, inventory, notifications.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  retryguard lab serve
+  retryguard lab run --config A,C,G --fault payment_errors
+  retryguard lab matrix --out lab-matrix")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

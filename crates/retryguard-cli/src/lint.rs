@@ -14,6 +14,8 @@ use std::{
 use clap::ValueEnum;
 use retryguard_policy::{Diagnostics, LARGEST_FILE, Report, Severity, lint};
 
+use crate::foreign::{self, File};
+
 /// Judge policy files: worst-case amplification, missing jitter, retries that do not fit, and more.
 ///
 /// Exits with 0 when no finding is of severity error, with 1 when one is, and with 2 when a file cannot be read
@@ -26,7 +28,7 @@ use retryguard_policy::{Diagnostics, LARGEST_FILE, Report, Severity, lint};
   retryguard lint --format sarif policy.yaml          for code scanning
   retryguard lint --format github policies/*.yaml     annotations in a GitHub workflow")]
 pub(crate) struct Arguments {
-    /// The policy files; `-` reads from standard input.
+    /// The policy files, or files of other systems that `retryguard import` reads; `-` reads from standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// How the findings are printed.
@@ -109,17 +111,33 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn judge(file: &PathBuf) -> Judged {
     match read(file) {
         Err(error) => Judged::Unreadable(error),
-        Ok(text) => match lint(&text) {
-            Ok(report) => Judged::Report(report),
-            Err(mistakes) => Judged::Mistakes(mistakes),
-        },
+        Ok(text) => judge_text(&file.display().to_string(), text),
     }
 }
 
-/// Reads no more than a policy may have: a wrong path can name a file of any size.
+/// Files of other systems are imported first; their findings stand on the lines of the file and not of the policy.
+fn judge_text(name: &str, text: String) -> Judged {
+    let Ok(File { text, imported }) = File::of(text.clone(), None) else {
+        // What cannot be imported is read as a policy, and told all that is wrong with it.
+        return lint(&text).map_or_else(Judged::Mistakes, Judged::Report);
+    };
+    let mut report = match lint(&text) {
+        Ok(report) => report,
+        Err(mistakes) => return Judged::Mistakes(mistakes),
+    };
+    if let Some(imported) = imported {
+        foreign::say(name, &imported);
+        for finding in &mut report.findings {
+            finding.line = imported.source_line(finding.line);
+        }
+    }
+    Judged::Report(report)
+}
+
+/// Reads no more than the largest file that can be imported: a wrong path can name a file of any size.
 fn read(file: &PathBuf) -> io::Result<String> {
     use io::Read;
-    let bound = LARGEST_FILE as u64 + 1;
+    let bound = LARGEST_FILE.max(retryguard_translate::LARGEST_FILE) as u64 + 1;
     let mut text = String::new();
     if file.as_os_str() == "-" {
         io::stdin().lock().take(bound).read_to_string(&mut text)?;

@@ -4,6 +4,8 @@ use std::{path::PathBuf, process::ExitCode};
 
 /// Serve policies over HTTP, for clients that fetch theirs.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  retryguard policy serve policies/ --listen 127.0.0.1:9465")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 ///
 /// Exits with 0, or with 2 when a number cannot be used.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  retryguard predict --load 1.5 --attempts 5
+  retryguard predict --load 0.9 --attempts 3 --buffer 20 --json")]
 pub(crate) struct Arguments {
     /// Offered calls over the target's capacity: 1.5 is 150 %.
     #[arg(long, value_name = "RHO", allow_negative_numbers = true)]

@@ -14,12 +14,13 @@ use retryguard_policy::{Policy, reading::nearest};
 use retryguard_report::{scenario, tournament};
 use retryguard_sim::{
     comparison::Plan,
-    conduct::{Conduct, NAMES, Rules, named},
+    conduct::{Conduct, Extra, NAMES, Rules, named},
     draw::MOST_WORLDS,
     scenario::Scenario,
     streams::Seed,
     world::World,
 };
+use retryguard_translate::{Beside, Imported};
 
 use crate::output::{print, write};
 use progress::Progress;
@@ -31,10 +32,16 @@ use progress::Progress;
 ///
 /// Exits with 0, or with 2 when the scenario cannot be used.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  retryguard simulate scenario.yaml
+  retryguard simulate scenario.yaml --policy none virtual-service.yaml policy.yaml
+  retryguard simulate tournament
+  retryguard simulate scenario.yaml --replications 20 --out report")]
 pub(crate) struct Arguments {
     /// The scenario file; or `tournament`, for every known policy in many worlds.
     file: PathBuf,
-    /// Compare only these: names of the scenario's policies, known names, or paths of policy files.
+    /// Compare only these: names of the scenario's policies, known names, or paths of policy files, those of Envoy,
+    /// Istio and the other systems that `retryguard import` reads among them.
     #[arg(long = "policy", alias = "policies", value_name = "P", num_args = 1.., value_delimiter = ',')]
     policies: Vec<String>,
     /// The seed of all chance.
@@ -236,13 +243,32 @@ fn chosen(wanted: &[String], own: &[Conduct]) -> anyhow::Result<Vec<Conduct>> {
                     known.join(", ")
                 );
             }
-            let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-            let policy = Policy::parse(&text)
-                .map_err(|mistakes| anyhow::anyhow!("{name} has mistakes:\n{mistakes}"))?;
+            let file = crate::foreign::File::read(path)?;
+            let policy = file.policy(name)?;
             let stem = path
                 .file_stem()
                 .map_or_else(|| name.clone(), |stem| stem.to_string_lossy().into_owned());
-            Ok(Conduct::of_policy(stem, policy))
+            Ok(match file.imported {
+                None => Conduct::of_policy(stem, policy),
+                Some(imported) => imported_conduct(stem, policy, &imported),
+            })
         })
         .collect()
+}
+
+/// A file of another system: with the bounds that its own clients have, and without what only RetryGuard does.
+fn imported_conduct(name: String, policy: Policy, imported: &Imported) -> Conduct {
+    let extra = match imported.beside {
+        Beside::None => Extra::None,
+        Beside::SendLimiter => Extra::SendLimiter,
+        Beside::ConcurrentRetries { share, least } => Extra::ConcurrentRetries { share, least },
+        Beside::Tokens { most, gain } => Extra::Tokens { most, gain },
+    };
+    // The bound stands in place of the budget that a policy has for it.
+    let policy = Policy::parse(&imported.bounded).unwrap_or(policy);
+    Conduct {
+        extra,
+        propagates: false,
+        ..Conduct::of_policy(name, policy)
+    }
 }

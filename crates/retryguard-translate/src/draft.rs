@@ -1,6 +1,6 @@
 //! A policy under construction, and its text.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
 use crate::{
     Note, NoteKind,
@@ -56,6 +56,8 @@ impl Service {
 pub(crate) struct Draft {
     pub(crate) defaults: Service,
     pub(crate) services: Vec<(String, Service)>,
+    /// Where services stand in the file.
+    pub(crate) sources: HashMap<String, u32>,
     pub(crate) notes: Vec<Note>,
 }
 
@@ -104,8 +106,22 @@ impl Draft {
         &mut self.services[place].1
     }
 
+    /// Remembers the first line that speaks of a service.
+    pub(crate) fn from(&mut self, name: &str, line: u32) {
+        self.sources.entry(name.to_owned()).or_insert(line);
+    }
+
+    /// Leaves every budget out, for use together with a bound of the other system's own.
+    pub(crate) fn without_budgets(&mut self) {
+        for (_, service) in &mut self.services {
+            service.sections.retain(|(key, _)| *key != "budget");
+        }
+        self.defaults.section("budget", "off");
+    }
+
     /// A policy has one block a service: of two that are set differently, the one with more attempts is kept.
     pub(crate) fn merge(&mut self, name: &str, line: u32, what: &str, found: Service) {
+        self.from(name, line);
         let known = self.service(name);
         if *known == Service::default() {
             *known = found;
@@ -138,12 +154,14 @@ impl Draft {
         );
     }
 
-    /// The text, with a heading. Values that a policy cannot hold are brought into its range, with a note.
-    pub(crate) fn text(&mut self, heading: &str) -> String {
+    /// The text, with a heading, and the source of each of its lines. Values that a policy cannot hold are brought into
+    /// its range, with a note.
+    pub(crate) fn text(&mut self, heading: &str) -> (String, Vec<u32>) {
         let mut out = String::new();
         for line in heading.lines() {
             let _ = writeln!(out, "# {line}");
         }
+        let mut sources = Vec::new();
         let mut notes = Vec::new();
         let defaults = lines(&self.defaults, "defaults", &mut notes);
         if !defaults.is_empty() {
@@ -155,8 +173,11 @@ impl Draft {
         if !self.services.is_empty() {
             let _ = writeln!(out, "services:");
         }
+        sources.resize(out.lines().count(), 1);
         for (name, service) in &self.services {
             let lines = lines(service, name, &mut notes);
+            let source = self.sources.get(name).copied().unwrap_or(1);
+            sources.extend(std::iter::repeat_n(source, lines.len() + 1));
             let _ = writeln!(out, "  {}:", quoted(name));
             for line in lines {
                 let _ = writeln!(out, "    {line}");
@@ -166,7 +187,7 @@ impl Draft {
             self.changed(1, message);
         }
         self.notes.sort_by_key(|note| note.line);
-        out
+        (out, sources)
     }
 }
 

@@ -25,6 +25,7 @@ use std::fmt;
 
 pub use import::import;
 pub use render::{Loss, Rendered, Target, render};
+pub use tree::LARGEST_FILE;
 
 /// A file format that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,10 +98,23 @@ pub struct Imported {
     pub format: Format,
     /// The policy, as text with comments.
     pub policy: String,
+    /// For each line of the policy, the line of the file that it comes from; 1 for the file as a whole.
+    pub lines: Vec<u32>,
     /// What is not the same, in the order of the file.
     pub notes: Vec<Note>,
     /// A bound on all retries of a client that a policy has no key for.
     pub beside: Beside,
+    /// The policy for use together with `beside`: without the budget that stands for it elsewhere.
+    pub bounded: String,
+}
+
+impl Imported {
+    /// The line of the file that a line of the policy comes from.
+    #[must_use]
+    pub fn source_line(&self, line: u32) -> u32 {
+        let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+        self.lines.get(index).copied().unwrap_or(1)
+    }
 }
 
 /// Something that the policy does not express as the file does.

@@ -109,8 +109,8 @@ impl Signals {
         }
         let by_default = Classifier::default();
         let single = self.statuses.iter().filter(|status| {
-            !(self.all_5xx && (500..600).contains(*status))
-                && !retried(&by_default.http(**status, Hints::NONE))
+            let covered = self.all_5xx && (500..600).contains(*status);
+            !covered && !retried(&by_default.http(**status, Hints::NONE))
         });
         retry.extend(single.map(ToString::to_string));
         retry.extend(

@@ -9,8 +9,8 @@ use granit_parser::{Event, Parser, Span};
 
 use crate::Refused;
 
-/// The largest file in bytes: Envoy's configuration dumps are large.
-pub(crate) const LARGEST_FILE: usize = 16 * 1024 * 1024;
+/// The largest file that is imported, in bytes: Envoy's configuration dumps are large.
+pub const LARGEST_FILE: usize = 16 * 1024 * 1024;
 
 /// How deep a file may nest.
 pub(crate) const DEEPEST: usize = 100;

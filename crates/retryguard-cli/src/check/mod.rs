@@ -20,6 +20,11 @@ use retryguard_tune::Row;
 
 /// Checks a model in the PRISM language, or the model of a policy.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  retryguard check model.prism --prop 'P=? [ F<=10 x=3 ]'
+  retryguard check --policy policy.yaml --service payments
+  retryguard check --policy virtual-service.yaml --service reviews --response-time 50ms
+  retryguard check --suite resiliency-patterns --json")]
 pub(crate) struct Check {
     /// The model: a file in the PRISM language that describes a ctmc.
     model: Option<PathBuf>,

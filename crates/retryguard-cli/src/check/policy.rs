@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use retryguard_model::Value;
-use retryguard_policy::Policy;
 use retryguard_tune::{Lowered, lower};
 
 /// Which policy, and which world it is judged in.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct World {
-    /// The policy file.
+    /// The policy file, or one of another system that `retryguard import` reads.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// The service of the policy that is called.
@@ -52,9 +51,7 @@ impl World {
             .policy
             .as_ref()
             .context("no policy is given: give --policy FILE")?;
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the policy {}", path.display()))?;
-        let policy = Policy::parse(&text).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?;
+        let policy = crate::foreign::File::read(path)?.policy(&path.display().to_string())?;
         let known: Vec<&str> = policy.services().map(|(known, _)| known).collect();
         let known = known.join(", ");
         let name = self

@@ -2,7 +2,6 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use anyhow::Context as _;
 use retryguard_policy::{Policy, Severity, lint};
 
 use crate::check::policy::World;
@@ -19,8 +18,7 @@ pub(super) struct Service {
 impl Service {
     pub(super) fn of(world: &World) -> anyhow::Result<Self> {
         let path = world.policy.as_deref().unwrap_or(Path::new(""));
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the policy {}", path.display()))?;
+        let text = crate::foreign::File::read(path)?.text;
         let policy = Policy::parse(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
         let service = policy.service(world.service.as_deref().unwrap_or_default());
         let call = &service.target.call;

@@ -17,6 +17,9 @@ use crate::check::{Wrong, exit};
 
 /// Find the parameters of retries or of a breaker that minimise contention for at most x % more total time.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  retryguard tune --policy policy.yaml --service payments
+  retryguard tune --policy policy.yaml --service payments --pattern breaker --svg trade-off.svg")]
 pub(crate) struct Tune {
     #[command(flatten)]
     world: World,

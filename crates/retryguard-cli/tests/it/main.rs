@@ -4,6 +4,7 @@ mod check;
 #[cfg(feature = "controller")]
 mod controller;
 mod demo;
+mod first_steps;
 mod fleets;
 mod lab;
 #[cfg(feature = "lab-real")]

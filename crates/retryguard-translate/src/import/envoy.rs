@@ -199,14 +199,9 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
         return;
     };
     let mut parts = Service::default();
-    if let Some(options) = cluster
-        .maps()
-        .into_iter()
-        .find(|map| map.get("retry_policy").is_some())
-    {
-        if let Some(policy) = options.get("retry_policy") {
-            read_retries(policy, &mut parts, draft);
-        }
+    let mut maps = cluster.maps().into_iter();
+    if let Some(policy) = maps.find_map(|map| map.get("retry_policy")) {
+        read_retries(policy, &mut parts, draft);
     }
     let thresholds = cluster
         .at(&["circuit_breakers", "thresholds"])
@@ -253,6 +248,7 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
             draft,
         );
     }
+    draft.from(name, cluster.line);
     let service = draft.service(name);
     if parts.retries.is_some() && service.retries.is_none_or(|retries| retries == 0) {
         let deadline = service.deadline;

@@ -209,6 +209,7 @@ fn destination_rule(spec: &Node, draft: &mut Draft, bound: &mut Option<(f64, u32
     }
     let name = known_name(host, draft).unwrap_or_else(|| host.to_owned());
     let known = draft.services.iter().any(|(known, _)| *known == name);
+    draft.from(&name, spec.line);
     let service = draft.service(&name);
     if !known {
         service.deadline = Some(None::<Duration>);

@@ -48,12 +48,22 @@ pub fn import(text: &str, format: Format) -> Result<Imported, Refused> {
         "Imported from a file of {format}. What {format} does not have is switched off here, so that lint and\n\
          simulate judge what runs today: remove those lines to get RetryGuard's defaults."
     );
-    let policy = draft.text(&heading);
+    let (policy, lines) = draft.text(&heading);
+    let notes = std::mem::take(&mut draft.notes);
+    let bounded = match beside {
+        Beside::ConcurrentRetries { .. } | Beside::Tokens { .. } => {
+            draft.without_budgets();
+            draft.text(&heading).0
+        }
+        Beside::None | Beside::SendLimiter => policy.clone(),
+    };
     Ok(Imported {
         format,
         policy,
-        notes: draft.notes,
+        lines,
+        notes,
         beside,
+        bounded,
     })
 }
 

@@ -27,6 +27,7 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
             found = true;
             for (name, _, own) in block.get("instances").map(Node::entries).unwrap_or_default() {
                 let blocks = chain(block, own);
+                draft.from(name, own.line);
                 read_part(part, name, own.line, &blocks, &mut draft);
             }
             unread(

@@ -12,7 +12,7 @@ fn imported(text: &str, format: Format) -> (Imported, Policy) {
     let policy =
         Policy::parse(&imported.policy).unwrap_or_else(|error| panic!("{}\n{error}", imported.policy));
     // What is imported can always be judged.
-    lint(&imported.policy).unwrap();
+    lint(&imported.policy).expect("a policy");
     (imported, policy)
 }
 
@@ -92,6 +92,12 @@ fn envoy_with_routes_and_clusters() {
         _ => false,
     };
     assert!(retried(NetworkError::Connect) && !retried(NetworkError::Reset));
+    let line = imported
+        .policy
+        .lines()
+        .position(|line| line == "  orders:")
+        .unwrap();
+    assert_eq!(imported.source_line(u32::try_from(line).unwrap() + 2), 16);
     note(&imported, 19, "http3-post-connect-failure");
     note(&imported, 22, "retry_host_predicate");
     note(&imported, 31, "max_connections");

@@ -1,0 +1,201 @@
+//! `retryguard import` and `retryguard render`: from the files of other systems to a policy, and back.
+
+use std::{
+    io::Read as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, bail};
+use clap::ValueEnum;
+use retryguard_policy::{Policy, reading::nearest};
+use retryguard_translate::{Format, Target, render};
+use serde_json::json;
+
+use crate::{foreign::File, output};
+
+/// Read the retry settings of another system as a policy; what a policy cannot express is listed by line.
+///
+/// Reads Envoy (routes, clusters, retry budgets, outlier detection, circuit breakers), Istio (VirtualService,
+/// DestinationRule), Gateway API (HTTPRoute, XBackendTrafficPolicy), gRPC service config, AWS SDK settings (environment
+/// or shared config file), resilience4j and Polly. The policy behaves like the file: what that system does not have is
+/// switched off. `lint`, `simulate --policy` and `check --policy` take such files directly, too.
+///
+/// Exits with 0, or with 2 when the file cannot be read.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  retryguard import virtual-service.yaml > policy.yaml
+  retryguard import --from envoy bootstrap.yaml --out policy.yaml
+  env | grep ^AWS_ | retryguard import --from aws -
+  retryguard lint virtual-service.yaml")]
+pub(crate) struct Import {
+    /// The file; `-` reads from standard input.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Its format; judged by its keys if not given. One of envoy, istio, gateway-api, grpc, aws, resilience4j, polly.
+    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    from: Option<Format>,
+    /// Write the policy into this file instead of the standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print one JSON object with the policy and what is not the same.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Write a policy for another system; what that system cannot do is listed.
+///
+/// Takes files of other systems, too: they are imported first. Ports and host names that a policy does not know are
+/// stand-ins; change them to yours.
+///
+/// Exits with 0, or with 2 when the policy cannot be read.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  retryguard render policy.yaml --to envoy > bootstrap.yaml && envoy --mode validate -c bootstrap.yaml
+  retryguard render policy.yaml --to istio | kubectl diff -f -
+  retryguard render virtual-service.yaml --to gateway-api")]
+pub(crate) struct Render {
+    /// The policy file.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The system to write for.
+    #[arg(long, value_enum, value_name = "SYSTEM")]
+    to: To,
+    /// Write into this file instead of the standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print one JSON object with the text and the losses.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum To {
+    /// A bootstrap with a route and a cluster for each service.
+    Envoy,
+    /// A VirtualService and a DestinationRule for each service.
+    Istio,
+    /// An HTTPRoute and an XBackendTrafficPolicy for each service.
+    GatewayApi,
+    /// A service config.
+    Grpc,
+}
+
+fn format(word: &str) -> Result<Format, String> {
+    Format::from_word(word).ok_or_else(|| {
+        let words = Format::ALL.map(Format::as_str);
+        let near = nearest(word, words).map_or_else(String::new, |near| format!("did you mean {near}? "));
+        format!("{near}known are {}", words.join(", "))
+    })
+}
+
+impl Import {
+    pub(crate) fn run(&self) -> ExitCode {
+        exit("import", self.answer())
+    }
+
+    fn answer(&self) -> anyhow::Result<()> {
+        let name = self.file.display().to_string();
+        let text = text_of(&self.file)?;
+        let file = File::of(text, self.from).with_context(|| name.clone())?;
+        let Some(imported) = file.imported else {
+            bail!(
+                "{name}: neither of a format that can be imported, by its keys: say which it is with --from (known are {})",
+                Format::ALL.map(Format::as_str).join(", ")
+            );
+        };
+        // A policy that we write and cannot read would be a mistake of ours: it must not go unnoticed.
+        Policy::parse(&imported.policy).map_err(|mistakes| anyhow::anyhow!("{name}: {mistakes}"))?;
+        for note in &imported.notes {
+            eprintln!("{name}:{}: {}: {}", note.line, note.kind.as_str(), note.message);
+        }
+        let text = if self.json {
+            let notes: Vec<_> = imported
+                .notes
+                .iter()
+                .map(|note| json!({"line": note.line, "kind": note.kind.as_str(), "message": note.message}))
+                .collect();
+            let object = json!({
+                "file": name,
+                "format": imported.format.as_str(),
+                "policy": imported.policy,
+                "notes": notes,
+            });
+            format!("{object:#}\n")
+        } else {
+            imported.policy
+        };
+        put(self.out.as_deref(), &text)
+    }
+}
+
+impl Render {
+    pub(crate) fn run(&self) -> ExitCode {
+        exit("render", self.answer())
+    }
+
+    fn answer(&self) -> anyhow::Result<()> {
+        let name = self.file.display().to_string();
+        let policy = File::of(text_of(&self.file)?, None)
+            .with_context(|| name.clone())?
+            .policy(&name)?;
+        let target = match self.to {
+            To::Envoy => Target::Envoy,
+            To::Istio => Target::Istio,
+            To::GatewayApi => Target::GatewayApi,
+            To::Grpc => Target::Grpc,
+        };
+        let rendered = render(&policy, target);
+        for loss in &rendered.losses {
+            eprintln!("lost: {loss}");
+        }
+        let text = if self.json {
+            let losses: Vec<_> = rendered
+                .losses
+                .iter()
+                .map(|loss| json!({"service": loss.service, "what": loss.what}))
+                .collect();
+            format!(
+                "{:#}\n",
+                json!({"to": target.as_str(), "text": rendered.text, "losses": losses})
+            )
+        } else {
+            rendered.text
+        };
+        put(self.out.as_deref(), &text)
+    }
+}
+
+fn text_of(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    if path.as_os_str() == "-" {
+        std::io::stdin()
+            .lock()
+            .read_to_string(&mut text)
+            .context("standard input")?;
+    } else {
+        text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    Ok(text)
+}
+
+fn put(out: Option<&Path>, text: &str) -> anyhow::Result<()> {
+    match out {
+        None => output::print(text),
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            eprintln!("wrote {}", path.display());
+            Ok(())
+        }
+    }
+}
+
+fn exit(command: &str, answer: anyhow::Result<()>) -> ExitCode {
+    match answer {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("retryguard {command}: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A newcomer's first commands: `init`, `explain`, `import`, `render`, completions and man pages.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+const ISTIO: &str = "apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: store}
+spec:
+  hosts: [store]
+  http:
+  - route: [{destination: {host: store}}]
+    timeout: 2s
+    retries: {attempts: 5, perTryTimeout: 400ms, retryOn: '5xx', retryRemoteLocalities: true}
+";
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_retryguard"))
+        .args(arguments)
+        .output()
+        .expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn scratch(name: &str, content: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, content).expect("a scratch file");
+    path.display().to_string()
+}
+
+#[test]
+fn an_istio_file_is_imported_with_its_losses_by_line() {
+    let file = scratch("import-virtual-service.yaml", ISTIO);
+    let output = run(&["import", &file]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let policy = text(&output.stdout);
+    assert!(
+        policy.contains("maxRetries: 5") && policy.contains("guard: off"),
+        "{policy}"
+    );
+    let talk = text(&output.stderr);
+    assert!(talk.contains(":9: lost: `retryRemoteLocalities`"), "{talk}");
+    let json: Value =
+        serde_json::from_slice(&run(&["import", "--json", "--from", "istio", &file]).stdout).expect("JSON");
+    assert_eq!(json["format"], "istio");
+    assert_eq!(json["notes"][0]["line"], 9);
+    let strange = run(&["import", "--from", "isto", &file]);
+    assert_eq!(strange.status.code(), Some(2));
+    assert!(text(&strange.stderr).contains("did you mean istio?"));
+    let ours = scratch("import-ours.yaml", "defaults: {maxRetries: 1}\n");
+    assert_eq!(run(&["import", &ours]).status.code(), Some(2));
+}
+
+/// "What does my mesh do in a storm today?"
+#[test]
+fn lint_simulate_and_check_take_the_file_as_it_is() {
+    let file = scratch("direct-virtual-service.yaml", ISTIO);
+    let linted = run(&["lint", &file]);
+    assert_eq!(linted.status.code(), Some(1), "{}", text(&linted.stderr));
+    let findings = text(&linted.stdout);
+    assert!(
+        findings.contains(":7: warning RG001: one call at the edge can become 6 attempts at `store`"),
+        "{findings}"
+    );
+    assert!(text(&linted.stderr).contains("read as a file of istio"));
+    let scenario = scratch(
+        "direct-scenario.yaml",
+        "claim: small\nduration: 20s\nservices:\n  store: {workers: 2, queue: 4, time: {exponential: 100ms}}\nclients:\n  \
+         people: {calls: store, rate: 25, deadline: 2s}\npolicies: [none]\n",
+    );
+    let simulated = run(&["simulate", &scenario, "--json", "--policy", "none", &file]);
+    assert_eq!(simulated.status.code(), Some(0), "{}", text(&simulated.stderr));
+    let result: Value = serde_json::from_slice(&simulated.stdout).expect("JSON");
+    let attempts = |index: usize| {
+        result["policies"][index]["attempts"]["mean"]
+            .as_f64()
+            .expect("a number")
+    };
+    assert!(attempts(1) > 1.5 * attempts(0), "{result}");
+    let arguments = [
+        "check",
+        "--policy",
+        &file,
+        "--service",
+        "store",
+        "--availability",
+        "0.9",
+    ];
+    let checked = run(&arguments);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+}
+
+#[test]
+fn a_policy_is_rendered_with_its_losses() {
+    let policy = scratch("render-policy.yaml", "services: {store: {attemptTimeout: 1s}}\n");
+    for (target, expected) in [
+        ("envoy", "retry_back_off:"),
+        ("istio", "kind: VirtualService"),
+        ("gateway-api", "kind: HTTPRoute"),
+        ("grpc", "\"methodConfig\""),
+    ] {
+        let output = run(&["render", &policy, "--to", target]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stdout).contains(expected),
+            "{}",
+            text(&output.stdout)
+        );
+        assert!(
+            text(&output.stderr).contains("lost: `store`: the guard"),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn init_writes_a_policy_that_passes_lint_and_keeps_an_existing_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("policy.yaml").display().to_string();
+    let arguments = [
+        "init",
+        "--calls",
+        "orders:payments",
+        "--keys",
+        "payments",
+        "--out",
+        &file,
+    ];
+    let output = run(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let linted = run(&["lint", "--deny", "notes", &file]);
+    assert_eq!(linted.status.code(), Some(0), "{}", text(&linted.stdout));
+    let again = run(&arguments);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("--force"));
+    let printed = run(&["init", "--yes", "--out", "-"]);
+    assert!(text(&printed.stdout).contains("attemptTimeout: 900ms"));
+    let wrong = run(&["init", "--yes", "--deadline", "soon", "--out", "-"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn explain_knows_codes_keys_and_terms() {
+    for (what, expected) in [
+        ("RG009", "What to do:"),
+        ("budget", "budget.percent"),
+        ("retry-after", "gate.scope"),
+        ("maxRetries", "Default: `2`"),
+    ] {
+        let output = run(&["explain", what]);
+        assert_eq!(output.status.code(), Some(0), "{what}");
+        assert!(
+            text(&output.stdout).contains(expected),
+            "{}",
+            text(&output.stdout)
+        );
+    }
+    let unknown = run(&["explain", "budgett"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        text(&unknown.stderr).contains("did you mean"),
+        "{}",
+        text(&unknown.stderr)
+    );
+}
+
+#[test]
+fn completions_and_man_pages_know_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell]);
+        assert!(text(&output.stdout).contains("simulate"), "{shell}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = run(&["man", &folder.path().display().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(folder.path().join("retryguard-lint.1")).expect("a page");
+    assert!(page.contains("deny"), "{page}");
+}
+
+/// Every subcommand shows how it is used.
+#[test]
+fn every_help_has_examples() {
+    let help = text(&run(&["help"]).stdout);
+    let commands = help
+        .lines()
+        .skip_while(|line| !line.starts_with("Commands:"))
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help");
+    let mut count = 0;
+    for name in commands {
+        count += 1;
+        let help = text(&run(&[name, "--help"]).stdout);
+        assert!(help.contains("Examples:\n  retryguard"), "{name}:\n{help}");
+    }
+    assert!(count > 10, "{help}");
+}

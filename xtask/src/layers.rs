@@ -16,6 +16,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("retryguard-tune", &["retryguard-core", "retryguard-model"]),
     ("retryguard-report", &["retryguard-core", "retryguard-sim"]),
     ("retryguard-translate", &["retryguard-core", "retryguard-policy"]),
+    (
+        "retryguard-play",
+        &["retryguard-policy", "retryguard-sim", "retryguard-translate"],
+    ),
     ("retryguard-controller", &["retryguard-core", "retryguard-policy"]),
     (
         "retryguard-lab",
@@ -34,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "retryguard-core",
             "retryguard-lab",
             "retryguard-model",
+            "retryguard-play",
             "retryguard-policy",
             "retryguard-report",
             "retryguard-sim",

@@ -17,7 +17,8 @@ pub(crate) struct File {
 impl File {
     /// Reads a file. The format is judged by its keys.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read the policy {}", path.display()))?;
+        let text =
+            fs::read_to_string(path).with_context(|| format!("cannot read the policy {}", path.display()))?;
         Self::of(text, None).with_context(|| path.display().to_string())
     }
 

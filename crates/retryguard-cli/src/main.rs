@@ -13,6 +13,7 @@ mod init;
 mod lab;
 mod lint;
 mod output;
+mod play;
 mod policy;
 mod predict;
 mod shell;
@@ -43,6 +44,7 @@ enum Command {
     Lab(lab::Arguments),
     Lint(lint::Arguments),
     Man(shell::Man),
+    Play(play::Play),
     Policy(policy::Arguments),
     Predict(predict::Arguments),
     Render(import::Render),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Lint(arguments) => lint::run(&arguments),
         Command::Man(arguments) => arguments.run(Arguments::command()),
+        Command::Play(arguments) => arguments.run(),
         Command::Policy(arguments) => policy::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Render(arguments) => arguments.run(),

@@ -204,3 +204,32 @@ fn every_help_has_examples() {
     }
     assert!(count > 10, "{help}");
 }
+
+#[test]
+fn the_playground_prints_its_address_and_ends_with_130() {
+    use std::io::{BufRead as _, BufReader};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_retryguard"))
+        .args(["play", "--no-open"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe"))
+        .read_line(&mut line)
+        .expect("a line");
+    let address = line
+        .trim()
+        .trim_start_matches("playground: http://")
+        .trim_end_matches('/')
+        .to_owned();
+    let connected = std::net::TcpStream::connect(&address).is_ok();
+    let id = child.id().to_string();
+    let sent = Command::new("kill")
+        .args(["-INT", &id])
+        .status()
+        .expect("a signal");
+    assert!(connected && sent.success(), "{line}");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(run(&["play", "--listen", "0.0.0.0:0"]).status.code(), Some(2));
+}

@@ -1,0 +1,150 @@
+//! The policies on the page: known names, policy files, and files of other systems.
+
+use retryguard_policy::{Policy, lint};
+use retryguard_sim::conduct::{Conduct, Extra, named};
+use retryguard_translate::{Beside, Format, Imported, import};
+use serde_json::{Value, json};
+
+/// The most policies of a comparison.
+pub(crate) const MOST: usize = 4;
+
+/// A policy under comparison, and how a scenario writes it; or what is wrong with it.
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) conduct: Result<Conduct, Value>,
+    /// What an entry of a scenario's list says below its name; a known policy needs nothing.
+    body: String,
+}
+
+impl Entry {
+    /// The entry of a scenario's list; nothing for a policy with mistakes.
+    pub(crate) fn written(&self) -> String {
+        match &self.conduct {
+            Err(_) => String::new(),
+            Ok(_) => format!("  - name: {}\n{}", json!(self.name), self.body),
+        }
+    }
+}
+
+/// Reads the entries of a request: `{"use": NAME}` or `{"name": NAME, "text": TEXT}`.
+pub(crate) fn read(value: &Value) -> Vec<Entry> {
+    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut entries: Vec<Entry> = items.iter().take(MOST).map(entry).collect();
+    // Columns need names of their own.
+    for index in 1..entries.len() {
+        let taken = entries[..index]
+            .iter()
+            .any(|other| other.name == entries[index].name);
+        if taken {
+            let name = format!("{} ({})", entries[index].name, index + 1);
+            if let Ok(conduct) = &mut entries[index].conduct {
+                conduct.name.clone_from(&name);
+            }
+            entries[index].name = name;
+        }
+    }
+    entries
+}
+
+fn entry(item: &Value) -> Entry {
+    if let Some(known) = item["use"].as_str() {
+        return Entry {
+            name: known.to_owned(),
+            conduct: named(known)
+                .ok_or_else(|| json!([mistake(1, format!("there is no policy `{known}`"), "")])),
+            body: format!("    use: {known}\n"),
+        };
+    }
+    let name: String = item["name"].as_str().unwrap_or("mine").chars().take(40).collect();
+    let text = item["text"].as_str().unwrap_or_default();
+    let (policy, imported) = match as_policy(text) {
+        Ok(found) => found,
+        Err(mistakes) => {
+            return Entry {
+                name,
+                conduct: Err(mistakes),
+                body: String::new(),
+            };
+        }
+    };
+    let lines: String = policy.lines().map(|line| format!("        {line}\n")).collect();
+    let conduct = conduct(&name, &policy, imported.as_ref());
+    Entry {
+        body: format!("    policy:\n{lines}"),
+        conduct,
+        name,
+    }
+}
+
+/// The text of a policy, imported where it is of another system; or what is wrong with it.
+fn as_policy(text: &str) -> Result<(String, Option<Imported>), Value> {
+    let Some(format) = Format::detect(text) else {
+        return Ok((text.to_owned(), None));
+    };
+    match import(text, format) {
+        Ok(imported) => Ok((imported.policy.clone(), Some(imported))),
+        Err(refused) => Err(json!([mistake(refused.line.unwrap_or(1), refused.message, "")])),
+    }
+}
+
+fn conduct(name: &str, policy: &str, imported: Option<&Imported>) -> Result<Conduct, Value> {
+    let text = imported.map_or(policy, |imported| imported.bounded.as_str());
+    let policy = Policy::parse(text).map_err(|mistakes| {
+        let all = mistakes.as_slice().iter();
+        all.map(|it| mistake(it.at.line, it.message.clone(), &it.help))
+            .collect::<Value>()
+    })?;
+    let mut conduct = Conduct::of_policy(name, policy);
+    if let Some(imported) = imported {
+        conduct.propagates = false;
+        conduct.extra = match imported.beside {
+            Beside::None => Extra::None,
+            Beside::SendLimiter => Extra::SendLimiter,
+            Beside::ConcurrentRetries { share, least } => Extra::ConcurrentRetries { share, least },
+            Beside::Tokens { most, gain } => Extra::Tokens { most, gain },
+        };
+    }
+    Ok(conduct)
+}
+
+fn mistake(line: u32, message: String, help: &str) -> Value {
+    json!({"severity": "mistake", "line": line, "message": message, "help": help})
+}
+
+/// What the linter says of a text, for the editor: mistakes, findings, and what an import does not carry over.
+#[must_use]
+pub fn diagnostics(text: &str) -> Value {
+    let (policy, imported) = match as_policy(text) {
+        Ok(found) => found,
+        Err(mistakes) => return mistakes,
+    };
+    let mut all: Vec<Value> = match lint(&policy) {
+        Err(mistakes) => {
+            let all = mistakes.as_slice().iter();
+            all.map(|it| mistake(it.at.line, it.message.clone(), &it.help))
+                .collect()
+        }
+        Ok(report) => report
+            .findings
+            .iter()
+            .map(|finding| {
+                let line = imported
+                    .as_ref()
+                    .map_or(finding.line, |it| it.source_line(finding.line));
+                json!({
+                    "severity": finding.severity.as_str(),
+                    "code": finding.code,
+                    "line": line,
+                    "message": finding.message,
+                    "help": finding.cure,
+                })
+            })
+            .collect(),
+    };
+    for note in imported.iter().flat_map(|imported| &imported.notes) {
+        all.push(
+            json!({"severity": note.kind.as_str(), "line": note.line, "message": note.message, "help": ""}),
+        );
+    }
+    all.into()
+}

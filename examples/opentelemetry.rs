@@ -52,9 +52,8 @@ async fn main() -> anyhow::Result<()> {
         match result {
             Ok(response) => {
                 span.record("status", u64::from(response.status().as_u16()));
-                if let Some(report) = response.extensions().get::<Report>() {
-                    span.record("attempts", u64::from(report.attempts));
-                }
+                let report = Report::of(response.extensions());
+                span.record("attempts", u64::from(report.attempts));
             }
             Err(error) => {
                 span.record("status", error.to_string());

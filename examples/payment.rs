@@ -69,10 +69,7 @@ async fn main() -> anyhow::Result<()> {
         );
         let mut server = start(&database, &port, "never").await?;
         let response = paying.await??;
-        let attempts = response
-            .extensions()
-            .get::<Report>()
-            .map_or(0, |report| report.attempts);
+        let attempts = Report::of(response.extensions()).attempts;
         let replayed = response.headers().contains_key("idempotency-replayed");
         println!(
             "  the client: {} after {}, {}",

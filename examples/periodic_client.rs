@@ -78,8 +78,7 @@ async fn check(client: &Client, url: &str) -> anyhow::Result<String> {
         .feature("update-check")
         .criticality(retryguard::Criticality::Sheddable);
     let response = request.send().await?;
-    let report = response.extensions().get::<retryguard::Report>();
-    let attempts = report.map_or(0, |report| report.attempts);
+    let attempts = retryguard::Report::of(response.extensions()).attempts;
     Ok(format!("{} after {attempts} attempts", response.status()))
 }
 

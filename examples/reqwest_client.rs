@@ -50,11 +50,9 @@ async fn main() -> anyhow::Result<()> {
 fn show(result: Result<reqwest::Response, retryguard::Error<reqwest::Error>>) {
     match result {
         Ok(response) => {
-            let report = response.extensions().get::<Report>();
-            let attempts = report.map_or(0, |report| report.attempts);
-            let why = report
-                .and_then(|report| report.failed)
-                .map(|(kind, why)| format!(" ({kind}: {why})"));
+            let report = Report::of(response.extensions());
+            let attempts = report.attempts;
+            let why = report.failed.map(|(kind, why)| format!(" ({kind}: {why})"));
             println!(
                 "  {} after {attempts} attempts{}",
                 response.status(),

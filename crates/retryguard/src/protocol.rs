@@ -101,6 +101,33 @@ pub struct Report {
     pub retry_after: Option<Duration>,
 }
 
+impl Report {
+    /// How a call went whose first attempt succeeded.
+    pub const CLEAN: Self = Self {
+        attempts: 1,
+        retries: 0,
+        hedges: 0,
+        failed: None,
+        retried_below: 0,
+        retry_after: None,
+    };
+
+    /// How the call of this response went, from the response's extensions. A call whose first attempt succeeded leaves
+    /// nothing there, because that would cost it several allocations, and is [`Report::CLEAN`].
+    #[must_use]
+    pub fn of(extensions: &http::Extensions) -> Self {
+        extensions.get().copied().unwrap_or(Self::CLEAN)
+    }
+
+    /// Puts the report where [`Report::of`] finds it.
+    #[inline]
+    pub(crate) fn attach(&self, extensions: &mut http::Extensions) {
+        if *self != Self::CLEAN {
+            extensions.insert(*self);
+        }
+    }
+}
+
 /// The protocol of requests that can be cloned, in which an error is a fault of the service below and every
 /// response a success. For services that speak no protocol of ours; [`Plain::judged_by`] reads results
 /// otherwise.

@@ -6,6 +6,7 @@
 
 mod callgrind;
 mod clock;
+mod http;
 mod ours;
 #[cfg(feature = "peers")]
 mod peers;
@@ -13,6 +14,7 @@ mod service;
 mod timing;
 
 pub use callgrind::instructions_per_call;
+pub use http::{HTTP_CLIENT, HTTP_SERVER};
 pub use timing::{Timing, time};
 
 /// Makes calls: as many as it is told, one after the other, on one thread.
@@ -39,6 +41,7 @@ pub fn subjects() -> Vec<Subject> {
     #[cfg(feature = "peers")]
     subjects.extend(peers::subjects());
     subjects.extend(ours::subjects());
+    subjects.extend(http::subjects());
     subjects
 }
 

@@ -90,9 +90,13 @@ where
             Some(begun) => begun,
             None => {
                 let response = ready!(this.inner.poll(cx)).map_err(BoxedError::new)?;
-                if !is_grpc(response.headers()) || response.headers().contains_key(GRPC_STATUS) {
+                let grpc = is_grpc(response.headers());
+                if !grpc || response.headers().contains_key(GRPC_STATUS) {
                     let patience = *this.patience;
                     let response = response.map(|body| PeekBody::whole(body, patience));
+                    if !grpc {
+                        return Poll::Ready(Ok(response));
+                    }
                     return Poll::Ready(Ok(with_status(response, None)));
                 }
                 response.map(Box::pin)

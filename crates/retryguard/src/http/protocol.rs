@@ -228,7 +228,8 @@ pub(crate) fn read_request(
 ) -> (Asked, Option<HeaderValue>) {
     let rules = &policy.idempotency;
     let by_nature = by_hand || rules.covers(method.as_str());
-    let mut keyed = headers.contains_key(rules.key_header.as_str());
+    // Most requests are idempotent by their method, and the name of the header would be parsed for each.
+    let mut keyed = !by_nature && headers.contains_key(rules.key_header.as_str());
     if !by_nature
         && !keyed
         && rules.add_keys
@@ -291,8 +292,9 @@ impl<B, E: StdError + 'static> Judge<Response<B>, E> for Http {
     }
 
     /// The report goes with the response, for whoever wants to know how it came about.
+    #[inline]
     fn conclude(&self, response: &mut Response<B>, report: &Report) {
-        response.extensions_mut().insert(*report);
+        report.attach(response.extensions_mut());
     }
 }
 

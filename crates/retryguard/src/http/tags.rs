@@ -76,6 +76,9 @@ impl Received {
     /// Reads the tags. Whatever cannot be read is as if it were not there: tags come from outside.
     #[must_use]
     pub fn read(headers: &HeaderMap) -> Self {
+        if !is_tagged(headers) {
+            return Self::default();
+        }
         Self {
             criticality: text(headers, &CRITICALITY)
                 .and_then(Criticality::from_word)
@@ -95,6 +98,9 @@ impl Received {
 
     /// What both leave.
     pub(crate) fn left(headers: &HeaderMap) -> Option<Duration> {
+        if !is_tagged(headers) {
+            return None;
+        }
         let own = number(headers, &DEADLINE).map(Duration::from_millis);
         match (own, Self::grpc_timeout(headers)) {
             (Some(own), Some(grpc)) => Some(own.min(grpc)),
@@ -130,12 +136,35 @@ pub(crate) fn write_attempt(
     criticality: Criticality,
     left: Option<Duration>,
 ) {
-    headers.insert(ATTEMPT, HeaderValue::from(u16::from(number)));
+    headers.reserve(4);
+    headers.insert(ATTEMPT, attempt_number(number));
     headers.insert(ATTEMPT_KIND, HeaderValue::from_static(kind.as_str()));
     headers.insert(CRITICALITY, HeaderValue::from_static(criticality.as_str()));
     if let Some(left) = left {
         headers.insert(DEADLINE, HeaderValue::from(whole_millis(left)));
     }
+}
+
+/// The number of an attempt. Hardly any call has more than four, and a number that is made takes an allocation.
+fn attempt_number(number: u8) -> HeaderValue {
+    match number {
+        1 => HeaderValue::from_static("1"),
+        2 => HeaderValue::from_static("2"),
+        3 => HeaderValue::from_static("3"),
+        4 => HeaderValue::from_static("4"),
+        number => HeaderValue::from(u16::from(number)),
+    }
+}
+
+/// Whether there is a tag or a gRPC timeout among the headers. One look at each name is quicker than looking four names up,
+/// and most requests from outside have none.
+pub(crate) fn is_tagged(headers: &HeaderMap) -> bool {
+    const MANY: usize = 32;
+    let is_tag = |name: &HeaderName| {
+        let name = name.as_str().as_bytes();
+        name.starts_with(b"retryguard-") || name == b"grpc-timeout"
+    };
+    headers.len() > MANY || headers.keys().any(is_tag)
 }
 
 /// Everything that we say of a request.

@@ -103,7 +103,7 @@ impl Judge<::reqwest::Response, AttemptError> for Reqwest {
     }
 
     fn conclude(&self, response: &mut ::reqwest::Response, report: &Report) {
-        response.extensions_mut().insert(*report);
+        report.attach(response.extensions_mut());
     }
 }
 
@@ -120,7 +120,7 @@ impl Judge<::reqwest::Response, ::reqwest::Error> for Reqwest {
     }
 
     fn conclude(&self, response: &mut ::reqwest::Response, report: &Report) {
-        response.extensions_mut().insert(*report);
+        report.attach(response.extensions_mut());
     }
 }
 

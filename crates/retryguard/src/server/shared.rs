@@ -230,7 +230,9 @@ impl Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        state.queue.remove(&self.ticket);
+        if !state.queue.is_empty() {
+            state.queue.remove(&self.ticket);
+        }
         if let (Some(shed), Some(entry)) = (&mut state.shed, self.entry.take()) {
             shed.leave(entry);
             state.pass_turns();

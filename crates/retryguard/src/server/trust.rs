@@ -13,6 +13,9 @@ pub(super) type Mapping = Arc<dyn Fn(&HeaderMap, &Extensions, Received) -> Recei
 /// Reads what a request says of itself and takes out of it what is not believed, so that a handler that passes its
 /// headers on does not pass false ones on.
 pub(super) fn read<A>(request: &mut Request<A>, trust: Trust, mapping: Option<&Mapping>) -> Received {
+    if mapping.is_none() && trust != Trust::Edge && !tags::is_tagged(request.headers()) {
+        return Received::default();
+    }
     let claimed = Received::read(request.headers());
     let grpc = Received::grpc_timeout(request.headers());
     let believed = match mapping {

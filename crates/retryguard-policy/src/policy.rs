@@ -57,6 +57,19 @@ impl Policy {
         })
     }
 
+    /// The rules for calls to `name`, if the policy lists it: for a program that takes a misspelt name for a mistake.
+    ///
+    /// ```
+    /// let policy = retryguard_policy::Policy::parse("services: {payments: {}}")?;
+    /// assert!(policy.listed("payments").is_some());
+    /// assert!(policy.listed("paymetns").is_none());
+    /// # Ok::<(), retryguard_policy::Diagnostics>(())
+    /// ```
+    #[must_use]
+    pub fn listed(&self, name: &str) -> Option<Arc<Service>> {
+        self.services.get(name).cloned()
+    }
+
     /// The services that the policy lists, by name.
     pub fn services(&self) -> impl Iterator<Item = (&str, &Arc<Service>)> {
         self.services

@@ -1,6 +1,106 @@
 //! RetryGuard for Rust services: add one crate and one policy file, and the service no longer takes part in
 //! a retry storm, neither as a client nor as a server.
 //!
+//! # A function
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use retryguard::Policy;
+//!
+//! let policy = Policy::parse("services: { stock: { maxRetries: 1, deadline: 2s } }")?;
+//! let stock = retryguard::target(&policy, "stock");
+//! let answer = retryguard::call(&stock, || async { Ok::<_, std::io::Error>(7) }).await?;
+//! assert_eq!(answer, 7);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # An HTTP client of tower
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use bytes::Bytes;
+//! use http::{Request, Response};
+//! use http_body_util::Full;
+//! use retryguard::{Policy, Report, http::{HttpLayer, ReplayBody}};
+//! use tower::{Layer, ServiceExt, service_fn};
+//!
+//! // In a program: hyper-util's client.
+//! let client = service_fn(|_: Request<ReplayBody<Full<Bytes>>>| async {
+//!     Ok::<_, std::io::Error>(Response::new(Full::<Bytes>::from("here")))
+//! });
+//! let service = HttpLayer::new(&Policy::default(), "stock").layer(client);
+//! let response = service.oneshot(Request::new(Full::default())).await?;
+//! assert_eq!(Report::of(response.extensions()).attempts, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `reqwest::Client` and `tonic::TonicLayer` are the same around these clients.
+//!
+//! # A server
+//!
+//! ```
+//! use axum::{Router, routing::get};
+//! use retryguard::{Policy, server::ServerLayer};
+//!
+//! let policy = Policy::parse("services: { shop: { server: { inFlight: 100 } } }").unwrap();
+//! let app: Router = Router::new()
+//!     .route("/", get(|| async { "here" }))
+//!     .layer(ServerLayer::new(&policy, "shop"));
+//! ```
+//!
+//! # Errors
+//!
+//! A failed *response* is returned as the response that it is, after whatever retries were allowed; [`Report::of`] says how it
+//! came about. Without a response there is an [`Error`], which says which part refused and how long to stay away:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! use retryguard::{Error, Policy, Refusal};
+//!
+//! let policy = Policy::parse("services: { stock: { maxRetries: 0 } }").unwrap();
+//! let stock = retryguard::target(&policy, "stock");
+//! let down = || async { Err::<(), _>(std::io::Error::other("down")) };
+//! match retryguard::call(&stock, down).await {
+//!     Ok(()) => {}
+//!     Err(Error::Failed { error, refusal: Refusal::AttemptsUsed, .. }) => assert_eq!(error.to_string(), "down"),
+//!     Err(other) => panic!("{other}, come back in {:?}", other.retry_after()),
+//! }
+//! # }
+//! ```
+//!
+//! # Testing
+//!
+//! All waits are tokio's. Under `#[tokio::test(start_paused = true)]` (tokio's feature `test-util`) back-offs, deadlines and open
+//! breakers pass at once, and in order:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! # use retryguard::{Error, Policy};
+//! let policy = Policy::parse("services: { stock: { deadline: 1h } }").unwrap();
+//! let stock = retryguard::target(&policy, "stock");
+//! let silent = std::future::pending::<Result<(), std::io::Error>>;
+//! // An hour passes.
+//! let error = retryguard::call(&stock, silent).await.unwrap_err();
+//! assert!(matches!(error, Error::TimedOut { .. }));
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `hyper` (default) | reads the errors of hyper, hyper-util and h2 by type |
+//! | `reqwest` | `reqwest::Client`, and policies over HTTP |
+//! | `tonic` | `tonic::TonicLayer` |
+//!
+//! # Everything
+//!
 //! - Any asynchronous function: [`call`].
 //! - A client: [`RetryGuardLayer`] around any tower service, [`http::HttpLayer`] for HTTP and gRPC,
 //!   `reqwest::Client` and `tonic::TonicLayer` behind features of these names.
@@ -43,5 +143,5 @@ pub use handle::{TargetHandle, TargetStatus};
 pub use periodic::Periodic;
 pub use protocol::Report;
 pub use retryguard_core as core;
-pub use retryguard_core::{Criticality, Refusal};
-pub use retryguard_policy::{Diagnostics, Policy, Trust};
+pub use retryguard_core::{Criticality, Failure, FailureKind, Outcome, Refusal};
+pub use retryguard_policy::{Classifier, Diagnostics, Idempotency, NetworkError, Policy, Service, Trust};

@@ -105,6 +105,34 @@ fn abandon(shared: &Shared, call: &mut Call, queued: Option<Ticket>) {
     shared.telemetry().on_abandon(call.sent());
 }
 
+/// A retry or a hedge is sent.
+#[cold]
+fn tell_again(shared: &Shared, attempt: &Attempt) {
+    tracing::debug!(
+        target: "retryguard",
+        name = shared.name(),
+        attempt = attempt.number,
+        kind = attempt.kind.as_str(),
+        "attempt"
+    );
+}
+
+/// A call has ended without a success.
+#[cold]
+fn tell_failed(shared: &Shared, verdict: &Verdict, report: &Report) {
+    let (Verdict::Failure { refusal, .. } | Verdict::Refused { refusal, .. }) = verdict else {
+        return;
+    };
+    tracing::debug!(
+        target: "retryguard",
+        name = shared.name(),
+        attempts = report.attempts,
+        failure = report.failed.map(|(kind, _)| kind.as_str()),
+        refusal = refusal.as_str(),
+        "call failed"
+    );
+}
+
 /// The number of an attempt and what it came to.
 type Ended<S, R> = (u8, Result<<S as Service<R>>::Response, <S as Service<R>>::Error>);
 
@@ -306,6 +334,9 @@ where
             });
         };
         let number = attempt.number;
+        if attempt.kind != AttemptKind::First {
+            tell_again(this.shared, attempt);
+        }
         match attempt.kind {
             AttemptKind::First => {
                 // The service that was found ready; its clones must be found ready again.
@@ -397,6 +428,7 @@ where
                 None => context::note_retried(layers),
             }
         }
+        tell_failed(this.shared, verdict, &report);
         let now = *this.told;
         if let Some(balance) = this.shared.with(|state| state.target.budget_balance(now)) {
             this.shared.telemetry().on_budget(balance);

@@ -3,6 +3,7 @@
 use std::{
     error::Error as StdError,
     hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
     time::Duration,
 };
 
@@ -30,11 +31,23 @@ use crate::{
 };
 
 /// The protocol of `http::Request`s, gRPC included.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Http {
     client: Option<HeaderValue>,
-    network: fn(&(dyn StdError + 'static)) -> NetworkFailure,
-    idempotent: fn(&Method, &str) -> bool,
+    // `None` where nothing was asked for: a protocol is cloned with every call.
+    network: Option<ReadErrors>,
+    idempotent: Option<IsIdempotent>,
+}
+
+type ReadErrors = Arc<dyn Fn(&(dyn StdError + 'static)) -> NetworkFailure + Send + Sync>;
+type IsIdempotent = Arc<dyn Fn(&Method, &str) -> bool + Send + Sync>;
+
+impl std::fmt::Debug for Http {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http")
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How an error of the service below is read.
@@ -52,8 +65,8 @@ impl Http {
     pub const fn new() -> Self {
         Self {
             client: None,
-            network: errors::read,
-            idempotent: |_, _| false,
+            network: None,
+            idempotent: None,
         }
     }
 
@@ -68,21 +81,29 @@ impl Http {
     /// [`NetworkFailure::Connect`] or [`NetworkFailure::Unprocessed`] only where the request was certainly not carried
     /// out: these are sent again whatever their method.
     #[must_use]
-    pub fn errors_read_by(mut self, read: fn(&(dyn StdError + 'static)) -> NetworkFailure) -> Self {
-        self.network = read;
+    pub fn errors_read_by(
+        mut self,
+        read: impl Fn(&(dyn StdError + 'static)) -> NetworkFailure + Send + Sync + 'static,
+    ) -> Self {
+        self.network = Some(Arc::new(read));
         self
     }
 
     /// Requests that may be done twice although their method does not tell, by method and path: gRPC sends
     /// everything as POST.
     #[must_use]
-    pub fn idempotent_when(mut self, is_idempotent: fn(&Method, &str) -> bool) -> Self {
-        self.idempotent = is_idempotent;
+    pub fn idempotent_when(
+        mut self,
+        is_idempotent: impl Fn(&Method, &str) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.idempotent = Some(Arc::new(is_idempotent));
         self
     }
 
     pub(crate) fn is_idempotent(&self, method: &Method, path: &str) -> bool {
-        (self.idempotent)(method, path)
+        self.idempotent
+            .as_ref()
+            .is_some_and(|is_idempotent| is_idempotent(method, path))
     }
 
     /// Writes what the server may know of an attempt; `inside` where it is one of our own.
@@ -120,7 +141,10 @@ impl Http {
     }
 
     pub(crate) fn network(&self, error: &(dyn StdError + 'static), classifier: &Classifier) -> Outcome {
-        classifier.network((self.network)(error))
+        classifier.network(match &self.network {
+            Some(read) => read(error),
+            None => errors::read(error),
+        })
     }
 }
 

@@ -7,9 +7,9 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Empty, Full, combinators::BoxBody};
 use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
 use retryguard::{
-    BoxError, Error, Policy, Refusal, RetryGuardLayer,
+    BoxError, Error, NetworkError, Policy, Refusal, RetryGuardLayer,
     context::ContextLayer,
-    http::{BufferedLayer, HttpLayer, ReplayBody},
+    http::{BufferedLayer, Http, HttpLayer, ReplayBody},
     protocol::Plain,
     server::ServerLayer,
 };
@@ -183,4 +183,34 @@ async fn a_function_under_a_policy() {
         service.oneshot(get()).await.unwrap_err().refusal(),
         Some(Refusal::BreakerOpen)
     );
+}
+
+/// Hooks are closures: they may know what the program knows.
+#[tokio::test(start_paused = true)]
+async fn hooks_take_closures() {
+    let safe = String::from("/safe");
+    let protocol = Http::new()
+        .idempotent_when(move |_, path| path == safe)
+        .errors_read_by(|error| {
+            if error.to_string() == "nobody home" {
+                NetworkError::Connect
+            } else {
+                NetworkError::Other
+            }
+        });
+    let policy = only("maxRetries: 1, initialDelay: 1ms");
+    for (path, text, attempts) in [
+        ("/safe", "broken", 2),
+        ("/other", "broken", 1),
+        ("/other", "nobody home", 2),
+    ] {
+        let failing =
+            service_fn(
+                move |_: Sent| async move { Err::<Response<Full<Bytes>>, _>(std::io::Error::other(text)) },
+            );
+        let service = HttpLayer::with(policy.service("it"), protocol.clone()).layer(failing);
+        let request = Request::post(path).body(Full::default()).unwrap();
+        let error = service.oneshot(request).await.unwrap_err();
+        assert_eq!(error.attempts(), attempts, "{path} {text}");
+    }
 }

@@ -300,3 +300,58 @@ fn the_reference_page_is_the_one_in_docs() {
         "docs/metrics.md is old: run the tests once with RETRYGUARD_REGENERATE=1"
     );
 }
+
+/// Notes the messages of our events.
+#[derive(Clone, Default)]
+struct Events(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Events {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target() == "retryguard"
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!("{}={value:?} ", field.name());
+            }
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().unwrap().push(text.0.trim_end().to_owned());
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_retry_and_every_refusal_is_an_event() {
+    let events = Events::default();
+    let _guard = tracing::subscriber::set_default(events.clone());
+    let policy = crate::support::only("maxRetries: 1, breaker: { trip: consecutive, failures: 2 }");
+    let target = retryguard::target(&policy, "it");
+    let no = || async { Err::<(), _>(std::io::Error::other("no")) };
+    retryguard::call(&target, no).await.unwrap_err();
+    retryguard::call(&target, no).await.unwrap_err();
+    let seen = events.0.lock().unwrap().clone();
+    assert_eq!(
+        seen,
+        [
+            r#"message=attempt name="it" attempt=2 kind="retry""#,
+            r#"message=breaker name="it" from="closed" to="open""#,
+            r#"message=call failed name="it" attempts=2 failure="fault" refusal="attempts-used""#,
+            r#"message=call failed name="it" attempts=0 refusal="breaker-open""#,
+        ]
+    );
+}

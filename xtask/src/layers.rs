@@ -18,7 +18,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("retryguard-translate", &["retryguard-core", "retryguard-policy"]),
     (
         "retryguard-play",
-        &["retryguard-policy", "retryguard-sim", "retryguard-translate"],
+        &[
+            "retryguard-policy",
+            "retryguard-report",
+            "retryguard-sim",
+            "retryguard-translate",
+        ],
     ),
     ("retryguard-controller", &["retryguard-core", "retryguard-policy"]),
     (

@@ -61,7 +61,7 @@ pub fn answer(request: &Value) -> Result<Value, String> {
     let written: String = entries.iter().map(Entry::written).collect();
     Ok(json!({
         "policies": columns,
-        "verdict": verdict::sentence(&summaries),
+        "verdict": retryguard_report::verdict::sentence(&summaries),
         "length": LENGTH,
         "fault": [FAULT.0, FAULT.1],
         "capacity": CAPACITY,

@@ -9,3 +9,4 @@ mod number;
 pub mod scenario;
 pub mod table;
 pub mod tournament;
+pub mod verdict;

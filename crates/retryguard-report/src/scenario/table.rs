@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use retryguard_sim::comparison::{COLUMNS, Column, Kind, Summary};
 
 use super::Outcome;
-use crate::{number, table::aligned};
+use crate::{number, table::within, verdict::sentence};
 
 pub(super) fn of(outcome: &Outcome) -> String {
     let mut out = String::new();
@@ -72,13 +72,30 @@ pub(super) fn columns(summaries: &[Summary]) -> Vec<usize> {
         .collect()
 }
 
+/// What a terminal shows beside each other.
+const WIDTH: usize = 100;
+
+/// The table, and what it comes to in a sentence.
 fn comparison(outcome: &Outcome, summaries: &[Summary]) -> String {
-    aligned(&rows(outcome, summaries))
+    let mut columns = columns(summaries);
+    // Goodput is what a user looks for; it stands before the shares.
+    let goodput = COLUMNS.iter().position(|column| column.key == "goodputPerSecond");
+    let place = columns
+        .iter()
+        .position(|index| COLUMNS[*index].key == "successRate");
+    if let (Some(goodput), Some(place)) = (goodput, place) {
+        columns.insert(place, goodput);
+    }
+    let table = within(&rows_of(outcome, summaries, &columns), WIDTH);
+    format!("{table}\n{}\n", sentence(summaries))
 }
 
 /// The head, and for each policy our numbers and those of the source.
 pub(super) fn rows(outcome: &Outcome, summaries: &[Summary]) -> Vec<Vec<String>> {
-    let columns = columns(summaries);
+    rows_of(outcome, summaries, &columns(summaries))
+}
+
+fn rows_of(outcome: &Outcome, summaries: &[Summary], columns: &[usize]) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut head = vec!["policy".to_owned()];
     head.extend(columns.iter().map(|&index| COLUMNS[index].title.to_owned()));
@@ -98,7 +115,7 @@ pub(super) fn rows(outcome: &Outcome, summaries: &[Summary]) -> Vec<Vec<String>>
             row.push(format!("{:.0}%", 100.0 * summary.mean("bill") / base));
         }
         rows.push(row);
-        if let Some(quoted) = quoted(outcome, &summary.name, &columns, relative.is_some()) {
+        if let Some(quoted) = quoted(outcome, &summary.name, columns, relative.is_some()) {
             rows.push(quoted);
         }
     }

@@ -11,46 +11,53 @@ const NAMES: &[&str] = &["MAX_ERR", "MAX_SUC", "MIN_TO", "MAX_TO"];
 /// The mean response time is five units of the model.
 const RESPONSE: f64 = 5.0;
 
-pub(super) fn search(lowered: &Lowered, as_retries: &Lowered) -> Result<Search, Error> {
-    let written = own(lowered, NAMES)?;
-    Ok(Search {
-        plain: as_retries.without_retries(),
-        without: ("without a breaker", "withoutBreaker"),
-        grid: grid(written),
-        words: |chosen, unit| {
-            format!(
-                "opens after {} failures in a row, for {} to {}, closes after {} successes",
-                number(chosen, "MAX_ERR"),
-                time(number(chosen, "MIN_TO") * unit),
-                time(number(chosen, "MAX_TO") * unit),
-                number(chosen, "MAX_SUC")
-            )
-        },
-        keys: |chosen, unit| {
-            Map::from_iter([
-                ("failures".to_owned(), json!(whole(chosen, "MAX_ERR"))),
-                ("closeAfter".to_owned(), json!(whole(chosen, "MAX_SUC"))),
-                (
-                    "openForSeconds".to_owned(),
-                    json!(number(chosen, "MIN_TO") * unit),
-                ),
-                (
-                    "openForAtMostSeconds".to_owned(),
-                    json!(number(chosen, "MAX_TO") * unit),
-                ),
-            ])
-        },
-        advice: |chosen, unit| {
-            let time = |name: &str| micros(number(chosen, name) * unit);
-            format!(
-                "breaker: {{trip: consecutive, failures: {}, openFor: {}, openForAtMost: {}, closeAfter: {}}}\n",
-                number(chosen, "MAX_ERR"),
-                time("MIN_TO"),
-                time("MAX_TO"),
-                number(chosen, "MAX_SUC")
-            )
-        },
-    })
+impl Search {
+    /// Over the breaker. `as_retries` is the same service lowered by [`crate::Pattern::Retry`]: without its retries it is what the
+    /// breaker is compared with.
+    ///
+    /// # Errors
+    /// Where `lowered` is not a model of a breaker.
+    pub fn breaker(lowered: &Lowered, as_retries: &Lowered) -> Result<Self, Error> {
+        let written = own(lowered, NAMES)?;
+        Ok(Search {
+            plain: as_retries.without_retries(),
+            without: ("without a breaker", "withoutBreaker"),
+            grid: grid(written),
+            words: |chosen, unit| {
+                format!(
+                    "opens after {} failures in a row, for {} to {}, closes after {} successes",
+                    number(chosen, "MAX_ERR"),
+                    time(number(chosen, "MIN_TO") * unit),
+                    time(number(chosen, "MAX_TO") * unit),
+                    number(chosen, "MAX_SUC")
+                )
+            },
+            keys: |chosen, unit| {
+                Map::from_iter([
+                    ("failures".to_owned(), json!(whole(chosen, "MAX_ERR"))),
+                    ("closeAfter".to_owned(), json!(whole(chosen, "MAX_SUC"))),
+                    (
+                        "openForSeconds".to_owned(),
+                        json!(number(chosen, "MIN_TO") * unit),
+                    ),
+                    (
+                        "openForAtMostSeconds".to_owned(),
+                        json!(number(chosen, "MAX_TO") * unit),
+                    ),
+                ])
+            },
+            advice: |chosen, unit| {
+                let time = |name: &str| micros(number(chosen, name) * unit);
+                format!(
+                    "breaker: {{trip: consecutive, failures: {}, openFor: {}, openForAtMost: {}, closeAfter: {}}}\n",
+                    number(chosen, "MAX_ERR"),
+                    time("MIN_TO"),
+                    time("MAX_TO"),
+                    number(chosen, "MAX_SUC")
+                )
+            },
+        })
+    }
 }
 
 /// The policy's own breaker first. Times around its own, and around the response time of the target: outages in the model last as long

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use retryguard_model::{Constants, Value};
 use serde_json::Map;
 
-use crate::{Error, Lowered, breaker, retries};
+use crate::{Error, Lowered};
 
 /// One setting of the parameters, and its mean times over the availabilities.
 #[derive(Clone, Debug)]
@@ -46,23 +46,6 @@ pub struct Found {
 }
 
 impl Search {
-    /// Over retries: how many, and how long the waits between them are.
-    ///
-    /// # Errors
-    /// Where `lowered` is not a model of retries.
-    pub fn retries(lowered: &Lowered) -> Result<Self, Error> {
-        retries::search(lowered)
-    }
-
-    /// Over the breaker. `as_retries` is the same service lowered by [`crate::Pattern::Retry`]: without its retries it is what the
-    /// breaker is compared with.
-    ///
-    /// # Errors
-    /// Where `lowered` is not a model of a breaker.
-    pub fn breaker(lowered: &Lowered, as_retries: &Lowered) -> Result<Self, Error> {
-        breaker::search(lowered, as_retries)
-    }
-
     /// Solves every setting. `more_time` is how much more total time than without the pattern is allowed, in percent; `passes`
     /// says whether the keys of a setting may be proposed.
     ///

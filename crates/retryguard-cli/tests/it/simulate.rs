@@ -230,3 +230,30 @@ fn a_policy_whose_services_are_not_there_is_warned_of() {
         );
     }
 }
+
+#[test]
+fn the_table_fits_a_terminal_shows_goodput_and_ends_in_a_sentence() {
+    let file = small("sentence");
+    let (text, _, code) = retryguard(&[
+        &file,
+        "--policy",
+        "none",
+        "immediate",
+        "aws-standard",
+        "retryguard",
+    ]);
+    assert_eq!(code, Some(0));
+    let table: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("policy"))
+        .collect();
+    assert!(
+        table
+            .iter()
+            .all(|line| line.chars().count() <= 100 || line.ends_with('.')),
+        "{text}"
+    );
+    assert!(table[0].contains("goodput/s"), "{text}");
+    let last = text.lines().last().expect("a sentence");
+    assert!(last.contains(" served ") && last.ends_with('.'), "{text}");
+}

@@ -5,7 +5,8 @@ use std::path::Path;
 use reqwest::Url;
 use serde_json::Value;
 
-use crate::source::{Access, Fetch, SourceError};
+use crate::http::{Access, Fetch};
+use crate::source::SourceError;
 
 /// Why there is no status.
 #[derive(Debug, thiserror::Error)]

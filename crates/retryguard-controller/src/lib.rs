@@ -14,6 +14,8 @@ mod cap;
 mod causes;
 pub mod clock;
 pub mod config;
+pub mod counts;
+pub mod http;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
 pub mod lead;

@@ -7,6 +7,8 @@ use subtle::ConstantTimeEq as _;
 /// The longest secret that is read from a file; a longer one is a wrong path.
 const LONGEST: u64 = 64 * 1024;
 
+const BEARER: &[u8] = b"Bearer ";
+
 /// A token or an address with a password in it. Neither `Debug` nor `Display` shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -44,6 +46,15 @@ impl Secret {
         &self.0
     }
 
+    /// Whether the value of an `Authorization` header is this token. The word `Bearer` is written in any case.
+    #[must_use]
+    pub fn matches_bearer(&self, header: &[u8]) -> bool {
+        let Some((scheme, given)) = header.split_at_checked(BEARER.len()) else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case(BEARER) && self.matches(given)
+    }
+
     /// Whether `other` is the same, in a time that does not tell how much of it is.
     #[must_use]
     pub fn matches(&self, other: &[u8]) -> bool {
@@ -72,6 +83,18 @@ mod tests {
             assert!(!secret.matches(wrong));
         }
         assert!(!format!("{secret:?}").contains("s3cret"));
+    }
+
+    /// The scheme of a credential is case-insensitive (RFC 9110, section 11.1); lower case was refused.
+    #[test]
+    fn the_scheme_is_written_in_any_case_and_the_token_in_one() {
+        let secret = Secret::new("s3cret");
+        for right in ["Bearer s3cret", "bearer s3cret", "BEARER s3cret"] {
+            assert!(secret.matches_bearer(right.as_bytes()), "{right}");
+        }
+        for wrong in ["", "Bearer", "Bearer ", "Bearer S3CRET", "Basic s3cret", "Bearers3cret", "s3cret"] {
+            assert!(!secret.matches_bearer(wrong.as_bytes()), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,13 +1,20 @@
 //! From a configuration to its sources and actuators.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
+
+pub use crate::http::raise_descriptor_limit;
 
 use crate::{
     actuator::{self, Actuator},
     board::Watched,
-    config::Config,
-    lead::{self, Lead},
+    config::{
+        Config,
+        lead::{Address, Lead},
+    },
+    http::{Access, Fetch, server_config},
+    lead,
     run::Parts,
+    secret::Secret,
     source::{self, Source},
     target::TargetName,
 };
@@ -25,7 +32,7 @@ pub enum StartError {
         feature: &'static str,
     },
     /// A port cannot be listened on.
-    #[error("{what} cannot listen on {address}: {reason}; choose another port or stop who has it")]
+    #[error("{what} cannot listen on {address}: {reason}; choose another port, or stop the process that uses it")]
     Listen {
         /// Who wants to listen.
         what: &'static str,
@@ -94,8 +101,91 @@ pub async fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError
 }
 
 /// The judge that the configuration names.
-pub async fn lead(config: &Config) -> Result<Box<dyn Lead>, StartError> {
+pub async fn lead(config: &Config) -> Result<Box<dyn lead::Lead>, StartError> {
     lead::start(&config.lead).await
+}
+
+/// Every file of the configuration that cannot be used: tokens, certificates, keys and addresses. The same is said at the
+/// start, one at a time; a check says all of it, and connects to nothing.
+#[must_use]
+pub fn unusable_files(config: &Config) -> Vec<StartError> {
+    let mut found = Vec::new();
+    let mut listeners = vec![("status", &config.status)];
+    if let Some(settings) = &config.actuators.envoy_rtds {
+        listeners.push(("envoy-rtds", &settings.listen));
+    }
+    if let Some(settings) = &config.actuators.policy_server {
+        listeners.push(("policy-server", &settings.listen));
+        if let Err(error) = std::fs::read_dir(&settings.folder) {
+            found.push(unreadable("policy-server", &settings.folder, &error));
+        }
+    }
+    let mut secrets = Vec::new();
+    for (what, listen) in listeners {
+        secrets.extend(listen.token_file.as_deref().map(|path| (what, path)));
+        let tls = listen.tls.as_ref().map(|tls| server_config(what, tls));
+        found.extend(tls.and_then(Result::err));
+    }
+    if let Lead::Redis(lock) | Lead::Postgres(lock) = &config.lead
+        && let Address::File(path) = &lock.address
+    {
+        secrets.push(("lead", path));
+    }
+    for (what, path) in secrets {
+        if let Err(error) = Secret::from_file(path) {
+            found.push(unreadable(what, path, &error));
+        }
+    }
+    let prometheus = config.sources.prometheus.as_ref();
+    let prometheus = prometheus.map(|settings| ("prometheus", &settings.token_file, &settings.ca_file));
+    let scrape = config.sources.scrape.as_ref();
+    let scrape = scrape.map(|settings| ("scrape", &settings.token_file, &settings.ca_file));
+    for (what, token_file, ca_file) in prometheus.into_iter().chain(scrape) {
+        let access = Access {
+            token_file: token_file.as_deref(),
+            ca_file: ca_file.as_deref(),
+        };
+        found.extend(Fetch::new(what, access).err());
+    }
+    let cloudwatch = config.sources.cloudwatch.as_ref().map(|settings| &settings.reach);
+    let aws = config.actuators.aws.as_ref().map(|settings| &settings.reach);
+    let reaches = cloudwatch.map(|reach| ("cloudwatch", reach)).into_iter();
+    for (what, reach) in reaches.chain(aws.map(|reach| ("aws", reach))) {
+        if let Some(path) = &reach.credentials_file
+            && let Err(error) = std::fs::File::open(path)
+        {
+            found.push(unreadable(what, path, &error));
+        }
+    }
+    found
+}
+
+/// What works and should be looked at: ports that other machines reach without showing who they are.
+#[must_use]
+pub fn warnings(config: &Config) -> Vec<String> {
+    let rtds = config.actuators.envoy_rtds.as_ref().map(|settings| &settings.listen);
+    let policies = config.actuators.policy_server.as_ref().map(|settings| &settings.listen);
+    let ports = [("status", Some(&config.status)), ("envoy-rtds", rtds), ("policy-server", policies)];
+    ports
+        .into_iter()
+        .filter_map(|(what, listen)| Some((what, listen?)))
+        .filter(|(_, listen)| listen.exposed(listen.address.ip()))
+        .map(|(what, listen)| {
+            format!(
+                "{what} listens on {}, beyond loopback, and requires neither a token nor a client certificate; \
+                 add `tokenFile:` or `tls: {{clientCa: …}}`",
+                listen.address
+            )
+        })
+        .collect()
+}
+
+fn unreadable(what: &'static str, path: &Path, error: &std::io::Error) -> StartError {
+    StartError::File {
+        what,
+        path: path.display().to_string(),
+        reason: error.to_string(),
+    }
 }
 
 /// Everything that [`crate::run::run`] needs.

@@ -4,23 +4,12 @@
 //! data the last decision holds for a stated time, and then the user's own configuration is what we want, so
 //! that nothing stays switched off because somebody stopped looking.
 
-use std::time::Duration;
-
 use retryguard_core::{
     Instant, Ratio,
-    guard::{self, Decision, Guard, Hysteresis, Mode, Sample, Signal, State},
+    guard::{self, Decision, Guard, Hysteresis, Mode, State},
 };
 
 use crate::{actuator::Wish, config::limits::Limits, source::Reading};
-
-/// More calls than this in one sample is a source that lies: a hundred million a second for an hour.
-pub const MOST_CALLS: u64 = 360_000_000_000;
-
-/// More retries a call than this is a source that lies.
-pub const MOST_RETRIES_PER_CALL: u64 = 1_000;
-
-/// A longer delay than this is a source that lies.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The watch over one target.
 #[derive(Debug)]
@@ -134,11 +123,11 @@ impl Watch {
         if reading.age > limits.stale_after {
             return Taken::Refused(Refused::Stale);
         }
-        if !plausible(&reading.sample) {
+        if !reading.counts.plausible() {
             return Taken::Refused(Refused::Nonsense);
         }
         if !matches!(self.evidence, Evidence::Guard { .. }) {
-            let Some(settings) = self.guards.iter().find(|guard| reading.signals.has(guard.signal)) else {
+            let Some(settings) = self.guards.iter().find(|guard| reading.counts.has(guard.signal)) else {
                 return Taken::Refused(Refused::Missing);
             };
             let state = match self.evidence {
@@ -159,16 +148,17 @@ impl Watch {
         let Evidence::Guard { guard, fresh, itself } = &mut self.evidence else {
             return Taken::Refused(Refused::Missing);
         };
-        if !reading.signals.has(guard.settings().signal) {
+        let signal = guard.settings().signal;
+        let Some(sample) = reading.counts.sample(signal) else {
             return Taken::Refused(Refused::Missing);
-        }
+        };
         *fresh = now;
         self.last = Some(Seen {
             at: now,
-            value: value(guard.settings().signal, &reading.sample),
-            calls: reading.sample.calls,
+            value: reading.counts.value(signal),
+            calls: reading.counts.calls,
         });
-        let Some(decision) = guard.feed(&reading.sample, now) else {
+        let Some(decision) = guard.feed(&sample, now) else {
             return Taken::Noted;
         };
         *itself = true;
@@ -261,23 +251,5 @@ impl Watch {
     #[must_use]
     pub const fn last(&self) -> Option<&Seen> {
         self.last.as_ref()
-    }
-}
-
-/// Whether a sample's numbers can be true.
-fn plausible(sample: &Sample) -> bool {
-    sample.calls <= MOST_CALLS
-        && sample.rejected <= sample.calls
-        && sample.retries <= sample.calls.saturating_mul(MOST_RETRIES_PER_CALL)
-        && sample.retries_succeeded <= sample.retries
-        && sample.delay.is_none_or(|delay| delay <= LONGEST_DELAY)
-}
-
-fn value(signal: Signal, sample: &Sample) -> Option<f64> {
-    let of_calls = |count| (sample.calls > 0).then(|| Ratio::of_counts(count, sample.calls).as_f64());
-    match signal {
-        Signal::Rejections => of_calls(sample.rejected),
-        Signal::RetriesPerCall => of_calls(sample.retries),
-        Signal::Delay => sample.delay.map(|delay| delay.as_secs_f64()),
     }
 }

@@ -15,6 +15,16 @@ use tokio::{
 pub(super) fn check(path: &Path) -> ExitCode {
     match Config::load(path) {
         Ok(config) => {
+            let unusable = start::unusable_files(&config);
+            for error in &unusable {
+                eprintln!("{}: {error}", path.display());
+            }
+            for warning in start::warnings(&config) {
+                eprintln!("{}: warning: {warning}", path.display());
+            }
+            if !unusable.is_empty() {
+                return ExitCode::from(2);
+            }
             eprintln!("{}: no mistake, {} targets", path.display(), config.targets.len());
             ExitCode::SUCCESS
         }
@@ -51,6 +61,7 @@ pub(super) fn run(path: &Path, dry_run: bool, leave: bool) -> ExitCode {
 async fn controller(config: &Config, dry_run: bool, leave: bool) -> anyhow::Result<(Ended, bool)> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    start::raise_descriptor_limit();
     let parts = start::parts(config, dry_run, leave).await?;
     let (asking, asks) = mpsc::channel(QUESTIONS);
     let port = serve::status(&config.status, asking).await?;

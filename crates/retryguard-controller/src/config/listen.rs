@@ -1,6 +1,9 @@
 //! A port of ours.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
 
 use retryguard_policy::reading::{Block, Mistakes, wrong};
 
@@ -24,9 +27,18 @@ pub struct Tls {
     pub certificate: PathBuf,
     /// The private key.
     pub key: PathBuf,
+    /// The authority that must have signed a client's certificate; clients need none where there is no such file.
+    pub client_ca: Option<PathBuf>,
 }
 
 impl Listen {
+    /// Whether clients on other machines can reach this port at `address` without showing who they are.
+    #[must_use]
+    pub fn exposed(&self, address: IpAddr) -> bool {
+        let mutual = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        !address.is_loopback() && self.token_file.is_none() && !mutual
+    }
+
     /// On an address that stands in our own source, for everybody who can reach it.
     pub(crate) fn at(address: &str) -> Self {
         Self {
@@ -56,9 +68,11 @@ impl Listen {
         mistakes: &mut Mistakes,
     ) -> Option<Self> {
         let wanted = "an address and a port, such as 127.0.0.1:9464";
+        let mut at = block.at();
         let address = match block.take("listen") {
             None => default.parse().ok(),
             Some(node) => {
+                at = node.at;
                 let found = match &node.body {
                     retryguard_policy::reading::Body::Scalar { text, .. } => text.parse().ok(),
                     _ => None,
@@ -69,6 +83,9 @@ impl Listen {
                 found
             }
         };
+        if let Some(address) = address {
+            place.listens(address, at, mistakes);
+        }
         let tls = match block.block("tls", mistakes) {
             None => Some(None),
             Some(mut tls) => {
@@ -79,10 +96,17 @@ impl Listen {
                     Some(place.path(text))
                 };
                 let (certificate, key) = (file("certificate"), file("key"));
+                let client_ca = tls
+                    .text("clientCa", "the path of a PEM file", mistakes)
+                    .map(|path| place.path(path));
                 tls.close(mistakes);
-                certificate
-                    .zip(key)
-                    .map(|(certificate, key)| Some(Tls { certificate, key }))
+                certificate.zip(key).map(|(certificate, key)| {
+                    Some(Tls {
+                        certificate,
+                        key,
+                        client_ca,
+                    })
+                })
             }
         };
         let token_file = block

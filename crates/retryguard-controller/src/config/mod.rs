@@ -12,10 +12,14 @@ pub mod listen;
 pub mod source;
 mod target;
 
-use std::path::{Path, PathBuf};
+use std::{
+    cell::RefCell,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use retryguard_policy::{
-    Diagnostics, Policy,
+    Diagnostics, Policy, Position,
     reading::{Block, Mistakes, read},
 };
 
@@ -102,13 +106,21 @@ impl Config {
 }
 
 fn whole(mut block: Block<'_>, folder: &Path, mistakes: &mut Mistakes) -> Option<Config> {
-    let place = Place { folder };
+    let place = Place {
+        folder,
+        listeners: RefCell::default(),
+    };
     let policy = policy(&mut block, &place, mistakes);
     let sources = source::Sources::read(&mut block, &place, mistakes);
     let actuators = actuator::Actuators::read(&mut block, &place, mistakes);
     let limits = limits::Limits::read(&mut block, mistakes);
     let lead = lead::Lead::read(&mut block, &limits, &place, mistakes);
-    let status = block.block("status", mistakes).map_or_else(
+    let at = block.at();
+    let status = block.block("status", mistakes);
+    if status.is_none() {
+        place.listens(listen::Listen::at(STATUS_ADDRESS).address, at, mistakes);
+    }
+    let status = status.map_or_else(
         || Some(listen::Listen::at(STATUS_ADDRESS)),
         |status| listen::Listen::read(status, STATUS_ADDRESS, &place, mistakes),
     );
@@ -128,12 +140,32 @@ fn whole(mut block: Block<'_>, folder: &Path, mistakes: &mut Mistakes) -> Option
     })
 }
 
-/// What the paths of a file are relative to.
+/// What the blocks of one file share: what its paths are relative to, and the addresses that it listens on.
 pub(crate) struct Place<'a> {
     folder: &'a Path,
+    listeners: RefCell<Vec<SocketAddr>>,
 }
 
 impl Place<'_> {
+    /// Notes an address that is listened on; a mistake where another block has it already.
+    pub(crate) fn listens(&self, address: SocketAddr, at: Position, mistakes: &mut Mistakes) {
+        let mut all = self.listeners.borrow_mut();
+        let same = |other: &&SocketAddr| {
+            let every = other.ip().is_unspecified() || address.ip().is_unspecified();
+            other.port() == address.port() && (other.ip() == address.ip() || every)
+        };
+        if address.port() != 0
+            && let Some(other) = all.iter().find(same)
+        {
+            mistakes.add(
+                at,
+                format!("`listen` is {address}, and another block listens on {other}"),
+                "write another port in one of them",
+            );
+        }
+        all.push(address);
+    }
+
     /// A path of the file.
     pub(crate) fn path(&self, written: &str) -> PathBuf {
         self.folder.join(written)

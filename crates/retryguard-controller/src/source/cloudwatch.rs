@@ -90,8 +90,7 @@ impl CloudWatch {
             let end = Duration::from_secs(u64::try_from(taken.newest).unwrap_or(0)) + self.settings.period;
             readings.push(Reading {
                 target: watched.name.clone(),
-                sample: taken.sample,
-                signals: taken.signals,
+                counts: taken.counts,
                 age: now.saturating_sub(end),
             });
         }

@@ -3,7 +3,6 @@
 #[cfg(feature = "aws")]
 pub mod cloudwatch;
 mod exposition;
-mod fetch;
 pub mod prometheus;
 pub mod scrape;
 mod series;
@@ -12,11 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use retryguard_core::guard::{Sample, Signal};
-
-pub(crate) use fetch::{Access, Fetch, choose_tls};
-
-use crate::{config, start::StartError, target::TargetName};
+use crate::{config, counts::Counts, start::StartError, target::TargetName};
 
 /// What a source is asked for: one round over all of its targets.
 pub type Round<'a> = Pin<Box<dyn Future<Output = Result<Vec<Reading>, SourceError>> + Send + 'a>>;
@@ -50,34 +45,9 @@ pub struct Reading {
     /// Which.
     pub target: TargetName,
     /// The counts.
-    pub sample: Sample,
-    /// What of the sample was measured; the rest of it is zero because nobody counts it.
-    pub signals: Signals,
+    pub counts: Counts,
     /// How old the newest of these counts is.
     pub age: Duration,
-}
-
-/// Which signals a sample can speak for. The number of calls belongs to each of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Signals {
-    /// `calls` and `rejected` were counted.
-    pub rejections: bool,
-    /// `calls` and `retries` were counted.
-    pub retries: bool,
-    /// `calls` were counted and `delay` was measured.
-    pub delay: bool,
-}
-
-impl Signals {
-    /// Whether `signal` can be read.
-    #[must_use]
-    pub const fn has(self, signal: Signal) -> bool {
-        match signal {
-            Signal::Rejections => self.rejections,
-            Signal::RetriesPerCall => self.retries,
-            Signal::Delay => self.delay,
-        }
-    }
 }
 
 /// Why a round brought nothing.

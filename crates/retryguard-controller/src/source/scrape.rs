@@ -8,11 +8,11 @@ use retryguard_core::Ratio;
 use super::{
     Reading, Round, Source, SourceError,
     exposition::{self, Line},
-    fetch::{Access, Fetch, shown},
     series::{Role, Tally, Term, terms},
 };
 use crate::{
     config::source::scrape::{Settings, Target},
+    http::{Access, Fetch, shown},
     start::StartError,
     target::TargetName,
 };
@@ -223,11 +223,10 @@ impl Count {
         let named = self.targets.iter().zip(tallies);
         named
             .filter_map(|((name, _), tally)| {
-                let (sample, signals) = tally.sample(1.0, self.quantile)?;
+                let counts = tally.counts(1.0, self.quantile)?;
                 Some(Reading {
                     target: name.clone(),
-                    sample,
-                    signals,
+                    counts,
                     age: Duration::ZERO,
                 })
             })

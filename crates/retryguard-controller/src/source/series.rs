@@ -6,10 +6,12 @@
 
 use std::time::Duration;
 
-use retryguard_core::{Ratio, guard::Sample};
+use retryguard_core::Ratio;
 
-use super::Signals;
-use crate::config::source::preset::Preset;
+use crate::{
+    config::source::preset::Preset,
+    counts::{Counts, within},
+};
 
 /// What a series counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,6 +22,10 @@ pub(crate) enum Role {
     Calls,
     /// Retries, where they are counted themselves.
     Retries,
+    /// Retries that ended in a success.
+    RetriesSucceeded,
+    /// Attempts that ended with a response, where they are counted apart from those that began.
+    Answered,
     /// Attempts that were rejected for load.
     Rejected,
     /// A bucket of the delay; a unit of its bound is so many seconds.
@@ -147,6 +153,21 @@ fn envoy(cluster: &str, codes: &[String]) -> Vec<Term> {
     vec![
         term(Role::Attempts, "envoy_cluster_upstream_rq_total", &keys, &[]),
         term(Role::Retries, "envoy_cluster_upstream_rq_retry", &keys, &[]),
+        term(
+            Role::RetriesSucceeded,
+            "envoy_cluster_upstream_rq_retry_success",
+            &keys,
+            &[],
+        ),
+        // Attempts are counted when they begin and responses when they end: with a slow upstream the two differ by
+        // what was in flight, so a share of responses is taken of responses.
+        term(Role::Answered, "envoy_cluster_upstream_rq_completed", &keys, &[]),
+        term(
+            Role::Answered,
+            "envoy_cluster_retry_upstream_rq_completed",
+            &keys,
+            &[],
+        ),
         // Final responses and those that were retried: together, what every attempt came to.
         term(Role::Rejected, "envoy_cluster_upstream_rq", &keys, &[code]),
         term(Role::Rejected, "envoy_cluster_retry_upstream_rq", &keys, &[code]),
@@ -225,6 +246,8 @@ pub(crate) struct Tally {
     attempts: Option<f64>,
     calls: Option<f64>,
     retries: Option<f64>,
+    retries_succeeded: Option<f64>,
+    answered: Option<f64>,
     rejected: Option<f64>,
     /// Cumulative counts by upper bound in seconds.
     buckets: Vec<(f64, f64)>,
@@ -254,6 +277,8 @@ impl Tally {
             Role::Attempts => &mut self.attempts,
             Role::Calls => &mut self.calls,
             Role::Retries => &mut self.retries,
+            Role::RetriesSucceeded => &mut self.retries_succeeded,
+            Role::Answered => &mut self.answered,
             Role::Rejected => &mut self.rejected,
             Role::Bucket(unit) => {
                 // `+Inf` parses as infinity.
@@ -272,41 +297,38 @@ impl Tally {
         *sum = Some(sum.unwrap_or(0.0) + count);
     }
 
-    /// The sample, with every count times `scale`; `None` where the target was not seen or lies were told.
-    pub(crate) fn sample(mut self, scale: f64, quantile: Ratio) -> Option<(Sample, Signals)> {
+    /// The counts, each times `scale`; `None` where the target was not seen or a number cannot be true.
+    pub(crate) fn counts(mut self, scale: f64, quantile: Ratio) -> Option<Counts> {
         let attempts = self.attempts.filter(|_| !self.nonsense)?;
         // Attempts and calls are counted by two sides whose clocks differ: fewer attempts than calls are none
         // retried.
         let retries = match (self.retries, self.calls) {
-            (Some(retries), _) => Some(retries.min(attempts)),
+            (Some(retries), _) => Some(within(retries, attempts)),
             (None, Some(calls)) if calls > 0.0 => Some((attempts - calls).max(0.0)),
             (None, _) => None,
         };
+        if retries.is_some_and(|retries| retries > attempts) {
+            return None;
+        }
         let calls = attempts - retries.unwrap_or(0.0);
-        // What share of first attempts was rejected is not known, only of all attempts: taken for the same.
-        let share = |count: f64| {
-            if attempts > 0.0 {
-                (count / attempts).min(1.0)
-            } else {
-                0.0
-            }
-        };
-        let rejected = self.rejected.map_or(0.0, |rejected| share(rejected) * calls);
+        // The share of rejected first attempts is not known, only that of all attempts; the two are taken for equal.
+        let rejected = self.counts_rejections.then(|| {
+            let rejected = self.rejected.unwrap_or(0.0);
+            let whole = self.answered.unwrap_or(attempts);
+            let rejected = within(rejected, whole);
+            if whole > 0.0 { rejected / whole * calls } else { rejected }
+        });
         let delay = quantile_of(&mut self.buckets, quantile.as_f64());
-        let calls = whole(calls * scale);
-        let sample = Sample {
-            calls,
-            rejected: whole(rejected * scale).min(calls),
-            retries: whole(retries.unwrap_or(0.0) * scale),
-            retries_succeeded: 0,
+        let scaled = |count: f64| whole(count * scale);
+        Some(Counts {
+            calls: scaled(calls),
+            rejected: rejected.map(scaled),
+            retries: retries.map(scaled),
+            retries_succeeded: self
+                .retries_succeeded
+                .map(|succeeded| scaled(retries.map_or(succeeded, |retries| succeeded.min(retries)))),
             delay,
-        };
-        let signals = Signals {
-            rejections: self.counts_rejections,
-            retries: retries.is_some(),
-            delay: delay.is_some(),
-        };
-        Some((sample, signals))
+        })
     }
 }
 
@@ -348,7 +370,10 @@ mod tests {
     use super::*;
 
     fn tally(counts: &[(Role, f64)]) -> Tally {
-        let mut tally = Tally::default();
+        let mut tally = Tally {
+            counts_rejections: true,
+            ..Tally::default()
+        };
         for (role, count) in counts {
             tally.add(*role, None, *count);
         }
@@ -363,29 +388,80 @@ mod tests {
             (Role::Retries, 500.0),
             (Role::Rejected, 300.0),
         ];
-        let (sample, _) = tally(&counts).sample(1.0, Ratio::percent(95)).unwrap();
-        assert_eq!((sample.calls, sample.rejected, sample.retries), (100, 50, 500));
+        let found = tally(&counts).counts(1.0, Ratio::percent(95)).unwrap();
+        assert_eq!(
+            (found.calls, found.rejected, found.retries),
+            (100, Some(50), Some(500))
+        );
     }
 
     #[test]
     fn retries_are_attempts_beyond_calls() {
         let counts = [(Role::Attempts, 150.0), (Role::Calls, 100.0)];
-        let (sample, signals) = tally(&counts).sample(1.0, Ratio::percent(95)).unwrap();
-        assert_eq!((sample.calls, sample.retries), (100, 50));
-        assert!(signals.retries);
+        let found = tally(&counts).counts(1.0, Ratio::percent(95)).unwrap();
+        assert_eq!((found.calls, found.retries), (100, Some(50)));
         let fewer = [(Role::Attempts, 90.0), (Role::Calls, 100.0)];
-        let (sample, _) = tally(&fewer).sample(1.0, Ratio::percent(95)).unwrap();
-        assert_eq!((sample.calls, sample.retries), (90, 0));
+        let found = tally(&fewer).counts(1.0, Ratio::percent(95)).unwrap();
+        assert_eq!((found.calls, found.retries), (90, Some(0)));
+    }
+
+    /// A page with more rejections than attempts was taken for a total overload and switched retries off. Such
+    /// counts are refused; a few more than there can be are the skew of counters that are read while they rise.
+    #[test]
+    fn more_rejections_than_attempts_are_not_a_total_overload() {
+        let counts = |rejected| {
+            let counts = [(Role::Attempts, 100.0), (Role::Rejected, rejected)];
+            tally(&counts).counts(1.0, Ratio::percent(95)).unwrap()
+        };
+        assert!(!counts(150.0).plausible());
+        assert!(!counts(104.0).plausible());
+        assert_eq!(counts(102.0).rejected, Some(100));
+        assert!(counts(102.0).plausible());
+        let none = [(Role::Attempts, 0.0), (Role::Rejected, 7.0)];
+        assert!(!tally(&none).counts(1.0, Ratio::percent(95)).unwrap().plausible());
+    }
+
+    #[test]
+    fn what_a_source_does_not_count_is_absent() {
+        let found = Tally::default();
+        assert_eq!(found.counts(1.0, Ratio::percent(95)), None);
+        let mut found = Tally::default();
+        found.add(Role::Attempts, None, 5.0);
+        let found = found.counts(1.0, Ratio::percent(95)).unwrap();
+        let absent = Counts {
+            calls: 5,
+            ..Counts::default()
+        };
+        assert_eq!(found, absent);
+        let counts = [
+            (Role::Attempts, 15.0),
+            (Role::Retries, 5.0),
+            (Role::RetriesSucceeded, 3.0),
+        ];
+        let found = tally(&counts).counts(1.0, Ratio::percent(95)).unwrap();
+        assert_eq!(found.retries_succeeded, Some(3));
+    }
+
+    /// A slow upstream: more responses end in an interval than attempts begin in it.
+    #[test]
+    fn a_share_of_responses_is_taken_of_responses() {
+        let counts = [
+            (Role::Attempts, 50.0),
+            (Role::Answered, 100.0),
+            (Role::Rejected, 80.0),
+        ];
+        let found = tally(&counts).counts(1.0, Ratio::percent(95)).unwrap();
+        assert_eq!((found.calls, found.rejected), (50, Some(40)));
     }
 
     #[test]
     fn lies_leave_the_target_out() {
         for lie in [f64::NAN, f64::INFINITY, -1.0] {
             let counts = [(Role::Attempts, 10.0), (Role::Rejected, lie)];
-            assert_eq!(tally(&counts).sample(1.0, Ratio::percent(95)), None);
+            assert_eq!(tally(&counts).counts(1.0, Ratio::percent(95)), None);
         }
         assert_eq!(
-            tally(&[(Role::Rejected, 1.0)]).sample(1.0, Ratio::percent(95)),
+            tally(&[(Role::Rejected, 1.0)]).counts(1.0, Ratio::percent(95)),
             None
         );
     }
@@ -396,9 +472,8 @@ mod tests {
         for (bound, count) in [("+Inf", 100.0), ("100", 50.0), ("200", 100.0)] {
             tally.add(Role::Bucket(Unit::Milliseconds), Some(bound), count);
         }
-        let (sample, signals) = tally.sample(1.0, Ratio::percent(75)).unwrap();
-        assert_eq!(sample.delay, Some(Duration::from_millis(150)));
-        assert!(signals.delay);
+        let found = tally.counts(1.0, Ratio::percent(75)).unwrap();
+        assert_eq!(found.delay, Some(Duration::from_millis(150)));
     }
 
     /// The overflow counter is what a held-back retry leaves. A ready question that read it, or a flag, would

@@ -2,12 +2,14 @@
 
 #[cfg(feature = "aws")]
 mod aws;
+mod certificates;
 #[cfg(feature = "envoy")]
 mod envoy;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 #[cfg(any(feature = "redis", feature = "postgres"))]
 mod leads;
+mod logged;
 mod operator;
 mod scripted;
 mod sources;

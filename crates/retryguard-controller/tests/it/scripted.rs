@@ -17,12 +17,13 @@ use retryguard_controller::{
     board::Watched,
     clock::Clock,
     config::limits::Limits,
+    counts::Counts,
     lead::{Alone, Lead, LeadError, Standing, Verdict},
     run::{Ask, Asking, Ended, Parts, QUESTIONS, run},
-    source::{Reading, Round, Signals, Source, SourceError},
+    source::{Reading, Round, Source, SourceError},
     target::TargetName,
 };
-use retryguard_core::guard::{Sample, Settings};
+use retryguard_core::guard::Settings;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     task::JoinHandle,
@@ -52,22 +53,16 @@ impl Source for ScriptedSource {
     }
 }
 
-pub(crate) const ALL: Signals = Signals {
-    rejections: true,
-    retries: true,
-    delay: false,
-};
-
 /// 100 calls of which `rejected` were rejected.
 pub(crate) fn reading(target: &str, rejected: u64) -> Reading {
     Reading {
         target: TargetName::new(target),
-        sample: Sample {
+        counts: Counts {
             calls: 100,
-            rejected,
-            ..Sample::default()
+            rejected: Some(rejected),
+            retries: Some(0),
+            ..Counts::default()
         },
-        signals: ALL,
         age: Duration::ZERO,
     }
 }

@@ -36,18 +36,25 @@ use super::{Actuator, ActuatorError, Answer, Change, Found, Held, Loss, Wish};
 use crate::{
     clock::{Random, sleep},
     config::{actuator::policy_server as settings, listen::Listen},
-    serve::{Port, guarded, serve},
+    http::{
+        Port,
+        connections::{Limits, Share},
+        guarded, serve,
+    },
     start::StartError,
     target::TargetName,
 };
 
-use shelf::{Decision, Decisions, Policies, Served};
+use shelf::{Decision, Decisions, Folder, Policies, Served};
 
 /// How often the folder is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The longest that a client may wait for news.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// The most connections of clients; each waits with one of them for news.
+const MOST_CONNECTIONS: usize = 8_192;
 
 /// How long a decision holds without being confirmed: longer than a controller takes to come back, shorter than anybody
 /// wants to be without retries for nothing.
@@ -70,7 +77,7 @@ pub struct PolicyServer {
     /// Held while the folder is read and what was read is published, so that an older look at it cannot undo a
     /// newer one.
     decisions: Arc<Mutex<Decisions>>,
-    policies: watch::Sender<Policies>,
+    policies: watch::Sender<Folder>,
     port: Port,
     looking: JoinHandle<()>,
 }
@@ -93,13 +100,15 @@ impl PolicyServer {
         };
         let decisions = shelf::decisions(folder).map_err(wrong)?;
         let first = shelf::read(folder, &valid(folder, &decisions), &Policies::new()).map_err(wrong)?;
-        let (policies, _) = watch::channel(first);
+        let (policies, _) = watch::channel(Folder::default());
+        publish(&policies, first);
         let router = Router::new()
             .route("/policies", get(list))
             .route("/policies/{name}", get(one))
             .with_state(policies.subscribe());
         let router = guarded("policy-server", listen, router)?;
-        let port = serve("policy-server", listen, router).await?;
+        let limits = Limits::new(MOST_CONNECTIONS, Share::Eighth);
+        let port = serve("policy-server", listen, limits, router).await?;
         let decisions = Arc::new(Mutex::new(decisions));
         let looking = tokio::spawn(look(folder.to_owned(), Arc::clone(&decisions), policies.clone()));
         Ok(Self {
@@ -124,7 +133,7 @@ impl PolicyServer {
     /// The policies that are served.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.policies.borrow().keys().cloned().collect()
+        self.policies.borrow().policies.keys().cloned().collect()
     }
 
     fn change(&self, change: &Change) -> Result<Vec<Loss>, ActuatorError> {
@@ -152,7 +161,8 @@ impl PolicyServer {
         };
         shelf::keep(&self.folder, &next).map_err(failed)?;
         *decisions = next;
-        let read = shelf::read(&self.folder, &decisions, &self.policies.borrow()).map_err(failed)?;
+        let last = self.policies.borrow().policies.clone();
+        let read = shelf::read(&self.folder, &decisions, &last).map_err(failed)?;
         publish(&self.policies, read);
         Ok(losses(change.wish))
     }
@@ -208,7 +218,7 @@ impl Actuator for PolicyServer {
     }
 
     fn details(&self) -> serde_json::Value {
-        summary(&self.policies.borrow())
+        summary(&self.policies.borrow().policies)
     }
 }
 
@@ -223,23 +233,29 @@ fn losses(wish: Wish) -> Vec<Loss> {
 }
 
 /// Follows the folder.
-async fn look(folder: PathBuf, decisions: Arc<Mutex<Decisions>>, policies: watch::Sender<Policies>) {
+async fn look(folder: PathBuf, decisions: Arc<Mutex<Decisions>>, policies: watch::Sender<Folder>) {
+    let mut last = None;
     loop {
         sleep(LOOK).await;
-        if let Err(error) = look_once(&folder, &decisions, &policies) {
-            tracing::error!(target: "retryguard::controller", %error, "the folder of policies cannot be read");
+        let error = look_once(&folder, &decisions, &policies)
+            .err()
+            .map(|error| error.to_string());
+        if let Some(error) = error.as_ref().filter(|error| last.as_ref() != Some(*error)) {
+            tracing::error!(target: "retryguard::controller", error, "the folder of policies cannot be read");
         }
+        last = error;
     }
 }
 
 fn look_once(
     folder: &Path,
     decisions: &Mutex<Decisions>,
-    policies: &watch::Sender<Policies>,
+    policies: &watch::Sender<Folder>,
 ) -> std::io::Result<()> {
     let mut decisions = decisions.lock().unwrap_or_else(PoisonError::into_inner);
     *decisions = shelf::decisions(folder)?;
-    let read = shelf::read(folder, &valid(folder, &decisions), &policies.borrow())?;
+    let last = policies.borrow().policies.clone();
+    let read = shelf::read(folder, &valid(folder, &decisions), &last)?;
     publish(policies, read);
     Ok(())
 }
@@ -253,19 +269,22 @@ fn valid(folder: &Path, decisions: &Decisions) -> Decisions {
     }
 }
 
-/// Tells those that wait, where there is something new.
-fn publish(policies: &watch::Sender<Policies>, read: Policies) {
+/// Tells those that wait, where there is something new, and logs each refusal once.
+fn publish(policies: &watch::Sender<Folder>, read: Folder) {
     policies.send_if_modified(|now| {
         let changed = *now != read;
         if changed {
-            for (name, served) in &read {
-                let before = now.get(name);
-                if let Some(reason) = &served.refused
-                    && before.is_none_or(|before| before.refused.is_none())
-                {
+            for (name, served) in &read.policies {
+                let before = now.policies.get(name).and_then(|before| before.refused.as_ref());
+                if let Some(reason) = served.refused.as_ref().filter(|reason| before != Some(*reason)) {
                     tracing::error!(
                         target: "retryguard::controller", policy = name, reason, "policy refused; the last good one stays"
                     );
+                }
+            }
+            for (name, reason) in &read.refused {
+                if now.refused.get(name) != Some(reason) {
+                    tracing::error!(target: "retryguard::controller", policy = name, reason, "policy refused");
                 }
             }
             *now = read;
@@ -287,10 +306,10 @@ fn summary(policies: &Policies) -> serde_json::Value {
     serde_json::Value::Object(all.collect())
 }
 
-type Shelf = State<watch::Receiver<Policies>>;
+type Shelf = State<watch::Receiver<Folder>>;
 
 async fn list(State(policies): Shelf) -> Json<serde_json::Value> {
-    Json(summary(&policies.borrow()))
+    Json(summary(&policies.borrow().policies))
 }
 
 async fn one(
@@ -303,8 +322,9 @@ async fn one(
         .get(header::IF_NONE_MATCH)
         .and_then(|value| value.to_str().ok());
     let wait = wait(&query, &headers);
-    let news = |policies: &Policies| {
-        policies
+    let news = |folder: &Folder| {
+        folder
+            .policies
             .get(&name)
             .is_none_or(|served| !matches(known, &served.etag))
     };
@@ -312,7 +332,7 @@ async fn one(
         // No news within the time is an answer too.
         let _ = timeout(wait, policies.wait_for(news)).await;
     }
-    let served = policies.borrow().get(&name).cloned();
+    let served = policies.borrow().policies.get(&name).cloned();
     match served {
         None => (
             StatusCode::NOT_FOUND,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use retryguard_core::Ratio;
-use retryguard_policy::{LARGEST_FILE, Policy};
+use retryguard_policy::{Diagnostics, LARGEST_FILE, Policy};
 use serde_json::{Value, json};
 
 use super::{LAPSE, merge::merged};
@@ -50,9 +50,19 @@ pub(super) struct Served {
 /// Every policy, by the file's name without its ending.
 pub(super) type Policies = BTreeMap<String, Arc<Served>>;
 
+/// What a look at the folder found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Folder {
+    /// What is served.
+    pub(super) policies: Policies,
+    /// Files that are not served at all, and why.
+    pub(super) refused: BTreeMap<String, String>,
+}
+
 /// Reads the folder anew. What cannot be read or is wrong keeps its last good version, and says so.
-pub(super) fn read(folder: &Path, decisions: &Decisions, last: &Policies) -> io::Result<Policies> {
-    let mut now = Policies::new();
+pub(super) fn read(folder: &Path, decisions: &Decisions, last: &Policies) -> io::Result<Folder> {
+    let mut now = Folder::default();
+    let root = folder.canonicalize()?;
     for file in fs::read_dir(folder)?.take(10 * MOST_POLICIES) {
         let path = file?.path();
         let yaml = path
@@ -61,15 +71,15 @@ pub(super) fn read(folder: &Path, decisions: &Decisions, last: &Policies) -> io:
         let Some(name) = path.file_stem().and_then(|name| name.to_str()).filter(|_| yaml) else {
             continue;
         };
-        if now.len() == MOST_POLICIES {
+        if now.policies.len() == MOST_POLICIES {
             return Err(io::Error::other(format!(
                 "more than {MOST_POLICIES} policies in one folder"
             )));
         }
         let before = last.get(name);
-        match served(&path, decisions, before) {
+        match served(&root, &path, decisions, before) {
             Ok(served) => {
-                now.insert(name.to_owned(), served);
+                now.policies.insert(name.to_owned(), served);
             }
             Err(reason) => match before {
                 Some(before) => {
@@ -77,10 +87,10 @@ pub(super) fn read(folder: &Path, decisions: &Decisions, last: &Policies) -> io:
                         refused: Some(reason),
                         ..(**before).clone()
                     };
-                    now.insert(name.to_owned(), Arc::new(kept));
+                    now.policies.insert(name.to_owned(), Arc::new(kept));
                 }
                 None => {
-                    tracing::error!(target: "retryguard::controller", policy = name, reason, "policy refused");
+                    now.refused.insert(name.to_owned(), reason);
                 }
             },
         }
@@ -88,19 +98,50 @@ pub(super) fn read(folder: &Path, decisions: &Decisions, last: &Policies) -> io:
     Ok(now)
 }
 
-fn served(path: &Path, decisions: &Decisions, before: Option<&Arc<Served>>) -> Result<Arc<Served>, String> {
+/// The text of a policy file. A link may lead to another file of the folder, as those of a mounted ConfigMap do, and
+/// not out of it: whoever may write into the folder must not be able to read other files through this server.
+fn text_of(root: &Path, path: &Path) -> io::Result<String> {
+    let real = path.canonicalize()?;
+    if !real.starts_with(root) {
+        return Err(io::Error::other("a link that leads out of the folder of policies"));
+    }
+    // A pipe would be waited for.
+    if !fs::metadata(&real)?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
     let mut text = String::new();
-    fs::File::open(path)
-        .and_then(|file| file.take(LARGEST_FILE as u64 + 1).read_to_string(&mut text))
-        .map_err(|error| error.to_string())?;
-    let policy = Policy::parse(&text).map_err(|wrong| wrong.to_string())?;
+    fs::File::open(&real)?
+        .take(LARGEST_FILE as u64 + 1)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Where the mistakes are, without a word of the file: this goes to logs and to clients.
+fn mistakes(wrong: &Diagnostics) -> String {
+    let all = wrong.as_slice();
+    let first = all.first().map_or_else(String::new, |first| {
+        format!(", the first at line {}, column {}", first.at.line, first.at.column)
+    });
+    let number = all.len();
+    let mistakes = if number == 1 { "mistake" } else { "mistakes" };
+    format!("{number} {mistakes}{first}; `retryguard lint FILE` shows them")
+}
+
+fn served(
+    root: &Path,
+    path: &Path,
+    decisions: &Decisions,
+    before: Option<&Arc<Served>>,
+) -> Result<Arc<Served>, String> {
+    let text = text_of(root, path).map_err(|error| error.to_string())?;
+    let policy = Policy::parse(&text).map_err(|wrong| mistakes(&wrong))?;
     let wishes = decisions
         .values()
         .map(|decision| (decision.service.as_str(), decision.wish));
     let own = text;
-    let text = merged(&own, &policy, wishes).map_err(|wrong| wrong.to_string())?;
+    let text = merged(&own, &policy, wishes).map_err(|wrong| mistakes(&wrong))?;
     let original = (text != own).then_some(own);
-    let policy = Policy::parse(&text).map_err(|wrong| wrong.to_string())?;
+    let policy = Policy::parse(&text).map_err(|wrong| mistakes(&wrong))?;
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let etag = format!("\"{:016x}\"", hasher.finish());

@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use retryguard_core::guard::Sample;
-
 use super::batch::Values;
 use crate::config::source::cloudwatch::{Metric, Target, Unit};
-use crate::source::{Signals, series::whole};
+use crate::counts::{Counts, within};
+use crate::source::series::whole;
 
 /// What became of the periods that were not read before.
 #[derive(Debug, PartialEq)]
 pub(super) struct Taken {
-    pub(super) sample: Sample,
-    pub(super) signals: Signals,
+    pub(super) counts: Counts,
     /// The beginning of the newest of them.
     pub(super) newest: i64,
 }
@@ -46,26 +44,34 @@ pub(super) fn fold(target: &Target, values: &Values, after: Option<i64>) -> Opti
             };
             Duration::try_from_secs_f64(seconds).ok()
         });
-        let all = taken.get_or_insert(Taken {
-            sample: Sample::default(),
-            signals: Signals {
-                rejections: true,
-                retries: true,
-                delay: true,
-            },
+        let found = Counts {
+            calls: whole(calls),
+            rejected: rejected.map(|rejected| whole(within(rejected, calls))),
+            retries: retries.map(whole),
+            retries_succeeded: None,
+            delay,
+        };
+        let counts = taken
+            .as_ref()
+            .map_or(found, |before| both(&before.counts, &found));
+        taken = Some(Taken {
+            counts,
             newest: begin,
         });
-        all.sample.calls += whole(calls);
-        // More rejections than calls is a metric that counts something else.
-        all.sample.rejected += whole(rejected.unwrap_or(0.0)).min(whole(calls));
-        all.sample.retries += whole(retries.unwrap_or(0.0));
-        all.sample.delay = all.sample.delay.max(delay);
-        all.signals.rejections &= rejected.is_some();
-        all.signals.retries &= retries.is_some();
-        all.signals.delay &= delay.is_some();
-        all.newest = begin;
     }
     taken
+}
+
+/// Two periods as one. A number that one of them does not have is absent.
+fn both(one: &Counts, other: &Counts) -> Counts {
+    let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
+    Counts {
+        calls: one.calls.saturating_add(other.calls),
+        rejected: sum(one.rejected, other.rejected),
+        retries: sum(one.retries, other.retries),
+        retries_succeeded: sum(one.retries_succeeded, other.retries_succeeded),
+        delay: one.delay.zip(other.delay).map(|(one, other)| one.max(other)),
+    }
 }
 
 /// `None` where a metric that is always written is missing, or a number cannot be true. `calls_known` says that
@@ -127,22 +133,34 @@ mod tests {
         values
     }
 
-    fn counts(all: &[(&str, &[(i64, f64)])], after: Option<i64>) -> Option<(u64, u64, Signals)> {
-        let taken = fold(&table(), &values(all), after)?;
-        Some((taken.sample.calls, taken.sample.rejected, taken.signals))
+    fn counts(all: &[(&str, &[(i64, f64)])], after: Option<i64>) -> Option<Counts> {
+        Some(fold(&table(), &values(all), after)?.counts)
     }
 
-    const REJECTIONS: Signals = Signals {
-        rejections: true,
-        retries: false,
-        delay: false,
-    };
+    /// Calls and rejections, and nothing else.
+    fn only(calls: u64, rejected: u64) -> Option<Counts> {
+        Some(Counts {
+            calls,
+            rejected: Some(rejected),
+            ..Counts::default()
+        })
+    }
+
+    #[test]
+    fn a_metric_that_counts_something_else_is_not_a_total_overload() {
+        let target = Target {
+            calls: vec![metric("succeeded", true)],
+            ..table()
+        };
+        let all = values(&[("succeeded", &[(60, 10.0)]), ("throttled", &[(60, 20.0)])]);
+        assert!(!fold(&target, &all, None).unwrap().counts.plausible());
+    }
 
     #[test]
     fn what_is_written_only_when_it_happens_is_zero_beside_calls() {
         assert_eq!(
             counts(&[("succeeded", &[(60, 40.0)])], None),
-            Some((40, 0, REJECTIONS))
+            only(40, 0)
         );
     }
 
@@ -151,7 +169,7 @@ mod tests {
     fn rejections_alone_are_calls_too() {
         assert_eq!(
             counts(&[("throttled", &[(60, 7.0)])], None),
-            Some((7, 7, REJECTIONS))
+            only(7, 7)
         );
     }
 
@@ -164,8 +182,8 @@ mod tests {
     #[test]
     fn a_period_is_read_once_and_several_new_ones_are_added() {
         let both: &[(i64, f64)] = &[(60, 10.0), (120, 20.0)];
-        assert_eq!(counts(&[("succeeded", both)], None).unwrap().0, 30);
-        assert_eq!(counts(&[("succeeded", both)], Some(60)).unwrap().0, 20);
+        assert_eq!(counts(&[("succeeded", both)], None).unwrap().calls, 30);
+        assert_eq!(counts(&[("succeeded", both)], Some(60)).unwrap().calls, 20);
         assert_eq!(counts(&[("succeeded", both)], Some(120)), None);
     }
 
@@ -179,7 +197,7 @@ mod tests {
                 ("delay", &[(60, lie)]),
                 ("retries", &[(60, lie)]),
             ];
-            assert_eq!(counts(&lies, None), Some((10, 0, REJECTIONS)));
+            assert_eq!(counts(&lies, None), only(10, 0));
         }
     }
 
@@ -194,7 +212,6 @@ mod tests {
     fn a_delay_has_its_unit() {
         let all = values(&[("succeeded", &[(60, 1.0)]), ("delay", &[(60, 250.0)])]);
         let taken = fold(&table(), &all, None).unwrap();
-        assert_eq!(taken.sample.delay, Some(Duration::from_millis(250)));
-        assert!(taken.signals.delay);
+        assert_eq!(taken.counts.delay, Some(Duration::from_millis(250)));
     }
 }

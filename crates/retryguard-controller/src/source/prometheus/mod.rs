@@ -9,15 +9,15 @@ mod answer;
 use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
 use reqwest::Url;
-use retryguard_core::guard::Sample;
 
 use super::{
-    Reading, Round, Signals, Source, SourceError,
-    fetch::{Access, Fetch, excerpt, shown},
+    Reading, Round, Source, SourceError,
     series::{Role, Tally, Term, terms, whole},
 };
 use crate::{
     config::source::prometheus::{Find, Queries, Settings, Target},
+    counts::{Counts, within},
+    http::{Access, Fetch, excerpt, shown},
     start::StartError,
     target::TargetName,
 };
@@ -88,10 +88,9 @@ impl Prometheus {
         for (name, queries) in &self.free {
             // One wrong expression must not blind the others.
             match self.ask_free(queries).await {
-                Ok(found) => readings.extend(found.map(|(sample, signals)| Reading {
+                Ok(found) => readings.extend(found.map(|counts| Reading {
                     target: name.clone(),
-                    sample,
-                    signals,
+                    counts,
                     age: Duration::ZERO,
                 })),
                 Err(error @ SourceError::Unreachable { .. }) => return Err(error),
@@ -127,18 +126,17 @@ impl Prometheus {
         }
         let named = self.ready.iter().zip(tallies).zip(ages);
         let readings = named.filter_map(|(((name, _), tally), age)| {
-            let (sample, signals) = tally.sample(self.scale(), self.settings.quantile)?;
+            let counts = tally.counts(self.scale(), self.settings.quantile)?;
             Some(Reading {
                 target: name.clone(),
-                sample,
-                signals,
+                counts,
                 age: age?,
             })
         });
         Ok(readings.collect())
     }
 
-    async fn ask_free(&self, queries: &Queries) -> Result<Option<(Sample, Signals)>, SourceError> {
+    async fn ask_free(&self, queries: &Queries) -> Result<Option<Counts>, SourceError> {
         let Some(calls) = self.ask_one(Some(&queries.calls)).await? else {
             return Ok(None);
         };
@@ -147,19 +145,13 @@ impl Prometheus {
         let delay = self.ask_one(queries.delay.as_ref()).await?;
         let delay = delay.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let scaled = |count: f64| whole(count * self.scale());
-        let sample = Sample {
+        Ok(Some(Counts {
             calls: scaled(calls),
-            rejected: scaled(rejected.unwrap_or(0.0)).min(scaled(calls)),
-            retries: scaled(retries.unwrap_or(0.0)),
-            retries_succeeded: 0,
+            rejected: rejected.map(|rejected| scaled(within(rejected, calls))),
+            retries: retries.map(scaled),
+            retries_succeeded: None,
             delay,
-        };
-        let signals = Signals {
-            rejections: rejected.is_some(),
-            retries: retries.is_some(),
-            delay: delay.is_some(),
-        };
-        Ok(Some((sample, signals)))
+        }))
     }
 
     /// One number; `None` where the server has none, or one that cannot be true.

@@ -4,8 +4,8 @@ use aws_sdk_cloudwatch::Client;
 use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{Dimension, MetricDatum};
 use retryguard_controller::clock::unix_time;
-use retryguard_controller::source::{Signals, SourceError};
-use retryguard_core::guard::Sample;
+use retryguard_controller::counts::Counts;
+use retryguard_controller::source::SourceError;
 use retryguard_parts::AwsKind;
 
 use super::world::{Failure, World};
@@ -87,15 +87,9 @@ async fn whole_minutes_are_read_once_and_what_is_missing_is_no_reading() {
     let names: Vec<&str> = readings.iter().map(|reading| reading.target.as_str()).collect();
     assert_eq!(names, ["orders", "table"], "`quiet` has no reading");
     let orders = &readings[0];
-    let counts = (orders.sample.calls, orders.sample.rejected, orders.sample.retries);
-    assert_eq!(counts, (100, 30, 12));
-    let all = Signals {
-        rejections: true,
-        retries: true,
-        delay: true,
-    };
-    assert_eq!(orders.signals, all);
-    let delay = orders.sample.delay.unwrap();
+    let counts = (orders.counts.calls, orders.counts.rejected, orders.counts.retries);
+    assert_eq!(counts, (100, Some(30), Some(12)));
+    let delay = orders.counts.delay.unwrap();
     assert!(
         delay > Duration::from_millis(970) && delay <= Duration::from_secs(1),
         "p99: {delay:?}"
@@ -105,17 +99,17 @@ async fn whole_minutes_are_read_once_and_what_is_missing_is_no_reading() {
         "{:?}",
         orders.age
     );
-    let throttled = Sample {
+    let throttled = Counts {
         calls: 25,
-        rejected: 25,
-        ..Sample::default()
+        rejected: Some(25),
+        ..Counts::default()
     };
-    assert_eq!(readings[1].sample, throttled);
+    assert_eq!(readings[1].counts, throttled);
 
     // The same minute twice would be two samples of one event.
     let again = source.read().await.unwrap();
     assert!(
-        again.iter().all(|reading| reading.sample.calls == 1_000),
+        again.iter().all(|reading| reading.counts.calls == 1_000),
         "{again:?}"
     );
 }
@@ -150,7 +144,7 @@ async fn more_metrics_than_one_call_takes_are_asked_for_in_several() {
     assert_eq!(world.way.count(), 2);
     assert_eq!(readings.len(), 260);
     for (number, reading) in (1_u64..).zip(&readings) {
-        assert_eq!((reading.sample.calls, reading.sample.rejected), (number, 1));
+        assert_eq!((reading.counts.calls, reading.counts.rejected), (number, Some(1)));
     }
 }
 

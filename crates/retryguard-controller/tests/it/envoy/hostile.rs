@@ -185,6 +185,7 @@ async fn the_token_is_asked_for_over_tls() {
     settings.listen.tls = Some(Tls {
         certificate: write("cert.pem", &made.cert.pem()),
         key: write("key.pem", &made.signing_key.serialize_pem()),
+        client_ca: None,
     });
     settings.listen.token_file = Some(write("token", "open-sesame\n"));
     let rtds = rtds_with(&settings).await;
@@ -198,8 +199,65 @@ async fn the_token_is_asked_for_over_tls() {
         let refused = Speaker::open(channel.clone(), wrong).await.err().unwrap();
         assert_eq!(refused.code(), Code::Unauthenticated);
     }
+    let mut lower = Request::new(ReceiverStream::new(mpsc::channel::<DiscoveryRequest>(1).1));
+    lower
+        .metadata_mut()
+        .insert("authorization", "bearer open-sesame".parse().unwrap());
+    let mut client = RuntimeDiscoveryServiceClient::new(channel.clone());
+    client.stream_runtime(lower).await.expect("the scheme in any case");
     let mut speaker = Speaker::open(channel, Some("open-sesame")).await.unwrap();
     speaker.subscribe("known", &["retryguard"], "").await;
     assert_eq!(speaker.answer().await.version_info, "retryguard/1");
     assert!(!format!("{rtds:?}").contains("sesame"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_client_authority_only_its_envoys_are_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let pki = crate::certificates::Pki::new(folder.path());
+    let port = free_port();
+    let mut settings = rtds_settings(port);
+    settings.listen.tls = Some(pki.mutual());
+    let rtds = rtds_with(&settings).await;
+    rtds.find().await.unwrap();
+    let connect = async |pair: Option<&crate::certificates::Pair>| {
+        let mut tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(&pki.authority))
+            .domain_name("localhost");
+        if let Some(pair) = pair {
+            tls = tls.identity(tonic::transport::Identity::from_pem(&pair.certificate, &pair.key));
+        }
+        let endpoint = Endpoint::from_shared(format!("https://127.0.0.1:{port}")).unwrap();
+        let channel = endpoint.tls_config(tls).unwrap().connect().await.ok()?;
+        let mut speaker = Speaker::open(channel, None).await.ok()?;
+        speaker.subscribe("known", &["retryguard"], "").await;
+        speaker.answers.message().await.ok()?
+    };
+    assert!(connect(Some(&pki.client)).await.is_some());
+    assert!(connect(None).await.is_none());
+    assert!(connect(Some(&pki.stranger)).await.is_none());
+}
+
+/// The page promises a warning for every open port; this one had none.
+#[tokio::test]
+async fn a_port_for_envoys_beyond_loopback_is_warned_of() {
+    let (logged, _guard) = crate::logged::Logged::start();
+    let mut settings = rtds_settings(free_port());
+    let _local = rtds_with(&settings).await;
+    assert_eq!(logged.count("listens beyond loopback"), 0);
+    settings.listen.address = format!("0.0.0.0:{}", free_port()).parse().unwrap();
+    let _open = rtds_with(&settings).await;
+    assert_eq!(logged.count("listens beyond loopback"), 1, "{}", logged.text());
+}
+
+/// A stream that is opened and never used kept its place for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_without_a_request_is_closed() {
+    let port = free_port();
+    let rtds = rtds(port).await;
+    rtds.find().await.unwrap();
+    let mut mute = Speaker::open(channel(port).await, None).await.unwrap();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(120), mute.answers.message());
+    let status = ended.await.expect("the stream is closed").unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded);
 }

@@ -152,3 +152,66 @@ fn a_term_that_leaves_no_time_for_a_change_is_a_mistake() {
         Config::parse(&with(enough), Path::new(".")).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 }
+
+#[test]
+fn two_blocks_cannot_listen_on_one_port() {
+    let config = |status: &str, policies: &str| {
+        format!(
+            "sources: {{scrape: {{addresses: ['http://127.0.0.1:9901/stats/prometheus']}}}}
+actuators: {{policy-server: {{folder: ., listen: '{policies}'}}}}
+targets: {{reviews: {{scrape: {{envoy: {{}}}}}}}}
+status: {{listen: '{status}'}}
+"
+        )
+    };
+    for (status, policies) in [
+        ("127.0.0.1:9000", "127.0.0.1:9000"),
+        ("0.0.0.0:9000", "127.0.0.1:9000"),
+        ("127.0.0.1:9000", "[::]:9000"),
+    ] {
+        let told = mistakes(&config(status, policies));
+        assert!(told.contains("line 4"), "{told}");
+        assert!(told.contains("another block listens on"), "{told}");
+    }
+    for (status, policies) in [
+        ("127.0.0.1:9000", "127.0.0.1:9001"),
+        ("127.0.0.1:9000", "127.0.0.2:9000"),
+        ("127.0.0.1:0", "127.0.0.1:0"),
+    ] {
+        Config::parse(&config(status, policies), Path::new(".")).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    let default = config("127.0.0.1:1", "127.0.0.1:9464").replace("status: {listen: '127.0.0.1:1'}\n", "");
+    assert!(mistakes(&default).contains("another block listens on 127.0.0.1:9464"));
+}
+
+/// `--check` said "no mistake" where the start then failed on a file.
+#[test]
+fn a_check_names_every_file_that_cannot_be_used_and_every_open_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(folder.path().join("cert.pem"), pair.cert.pem()).unwrap();
+    std::fs::write(folder.path().join("other.pem"), other.signing_key.serialize_pem()).unwrap();
+    std::fs::write(folder.path().join("empty"), "").unwrap();
+    std::fs::create_dir(folder.path().join("policies")).unwrap();
+    let text = "
+sources: {scrape: {addresses: ['http://127.0.0.1:9901/stats/prometheus'], tokenFile: missing-1, caFile: cert.pem}}
+actuators:
+  policy-server: {folder: missing-2, tls: {certificate: missing-3, key: cert.pem}}
+  envoy-rtds: {listen: '0.0.0.0:18000', tls: {certificate: cert.pem, key: other.pem}}
+lead: {postgres: {urlFile: missing-4}}
+status: {tokenFile: empty}
+targets: {reviews: {scrape: {envoy: {}}, envoy-rtds: {}}}
+";
+    let config = Config::parse(text, folder.path()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let told: Vec<String> = retryguard_controller::start::unusable_files(&config)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    for part in ["missing-1", "missing-2", "missing-3", "missing-4", "empty", "other.pem"] {
+        assert_eq!(told.iter().filter(|told| told.contains(part)).count(), 1, "{part}: {told:#?}");
+    }
+    let warnings = retryguard_controller::start::warnings(&config);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].starts_with("envoy-rtds listens on 0.0.0.0:18000"), "{warnings:?}");
+}

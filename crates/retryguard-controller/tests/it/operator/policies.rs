@@ -20,6 +20,7 @@ use retryguard_controller::{
 };
 use retryguard_core::guard::{Hysteresis, Mode, Settings};
 
+use crate::logged::Logged;
 use crate::scripted::{ScriptedSource, reading};
 
 const POLICY: &str = "# mine\nservices: {payments: {maxRetries: 4}}\nremotePeriod: 1s\n";
@@ -137,9 +138,49 @@ async fn a_wrong_file_keeps_its_last_good_version_and_says_so() {
     std::fs::write(&path, "services: {payments: {maxRetrys: 4}}").unwrap();
     server.apply(&change(Wish::Original)).await.unwrap();
     let answer = get(&server, "", None).await;
-    assert!(header(&answer, "x-retryguard-refused").contains("unknown key `maxRetrys`"));
+    let refused = header(&answer, "x-retryguard-refused");
+    assert!(refused.contains("1 mistake, the first at line 1, column 23"), "{refused}");
+    assert!(!refused.contains("maxRetrys"), "not a word of the file: {refused}");
     assert_eq!(answer.text().await.unwrap(), POLICY);
     assert!(server.details()["mine"]["refused"].is_string());
+}
+
+/// A file with a mistake was logged twice a second, with its content.
+#[tokio::test]
+async fn a_wrong_file_is_logged_once_and_not_quoted() {
+    let (logged, _guard) = Logged::start();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.yaml"), POLICY).unwrap();
+    std::fs::write(folder.path().join("wrong.yaml"), "s3cret-key: s3cret-value").unwrap();
+    let server = server(folder.path()).await;
+    for _ in 0..5 {
+        server.apply(&change(Wish::Original)).await.unwrap();
+    }
+    assert_eq!(logged.count("policy refused"), 1, "{}", logged.text());
+    assert!(!logged.text().contains("s3cret"), "{}", logged.text());
+    std::fs::write(folder.path().join("wrong.yaml"), "\n\ns3cret-key: s3cret-value").unwrap();
+    server.apply(&change(Wish::Original)).await.unwrap();
+    assert_eq!(logged.count("policy refused"), 2, "another mistake is news");
+}
+
+/// A link in the folder led to any file that the controller can read, whose content was then quoted. Links within the
+/// folder are how Kubernetes mounts a ConfigMap.
+#[tokio::test]
+async fn a_link_may_not_lead_out_of_the_folder() {
+    use std::os::unix::fs::symlink;
+    let (logged, _guard) = Logged::start();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let secret = elsewhere.path().join("secret.yaml");
+    std::fs::write(&secret, POLICY).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("..2026")).unwrap();
+    std::fs::write(folder.path().join("..2026/mine.yaml"), POLICY).unwrap();
+    symlink("..2026", folder.path().join("..data")).unwrap();
+    symlink("..data/mine.yaml", folder.path().join("mine.yaml")).unwrap();
+    symlink(&secret, folder.path().join("linked.yaml")).unwrap();
+    let server = server(folder.path()).await;
+    assert_eq!(server.names(), ["mine"]);
+    assert_eq!(logged.count("a link that leads out of the folder"), 1);
 }
 
 /// Killed while retries were off: the next one finds the decision beside the policies and goes on serving it.

@@ -7,6 +7,7 @@ use retryguard_controller::{
     serve,
 };
 
+use crate::logged::Logged;
 use crate::scripted::{DataPlane, Setup, reading, start};
 
 fn listen() -> Listen {
@@ -107,6 +108,7 @@ async fn tls_is_spoken_where_it_is_configured() {
         tls: Some(Tls {
             certificate: write("cert.pem", made.cert.pem()),
             key: write("key.pem", made.signing_key.serialize_pem()),
+            client_ca: None,
         }),
         ..listen()
     };
@@ -123,4 +125,71 @@ async fn tls_is_spoken_where_it_is_configured() {
     );
     let plain = reqwest::get(format!("http://{}/healthz", port.address())).await;
     assert!(plain.is_err(), "plain text is not answered");
+}
+
+/// Connections that began a request and never ended it were never closed; with 256 descriptors the health page did
+/// not answer any more. More of them than the port allows: each new one makes room, and in the end all are closed.
+#[tokio::test]
+async fn half_open_requests_neither_block_the_port_nor_stay() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let plane = DataPlane::new();
+    let running = start(Setup::default(), &plane, Box::new(|_| Ok(Vec::new())));
+    let port = serve::status(&listen(), running.asks.clone()).await.unwrap();
+    let mut open = Vec::new();
+    for _ in 0..300 {
+        let mut stream = tokio::net::TcpStream::connect(port.address()).await.unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: a").await.unwrap();
+        open.push(stream);
+    }
+    let (status, _) = get(&format!("http://{}/healthz", port.address())).await;
+    assert_eq!(status, 200);
+    for mut stream in open {
+        let mut answer = Vec::new();
+        // Closed: with an answer, without one, or by a reset.
+        let _ = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer))
+            .await
+            .expect("the connection is closed");
+    }
+    assert_eq!(get(&format!("http://{}/healthz", port.address())).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_port_beyond_loopback_is_warned_of_where_it_needs_no_token() {
+    let (logged, _guard) = Logged::start();
+    let everywhere = Listen {
+        address: "0.0.0.0:0".parse().unwrap(),
+        ..listen()
+    };
+    let (asking, _asks) = tokio::sync::mpsc::channel::<Ask>(1);
+    let _local = serve::status(&listen(), asking.clone()).await.unwrap();
+    assert_eq!(logged.count("listens beyond loopback"), 0);
+    let _port = serve::status(&everywhere, asking.clone()).await.unwrap();
+    assert_eq!(logged.count("listens beyond loopback"), 1, "{}", logged.text());
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "s3cret\n").unwrap();
+    let guarded = Listen {
+        token_file: Some(token),
+        ..everywhere
+    };
+    let _guarded = serve::status(&guarded, asking).await.unwrap();
+    assert_eq!(logged.count("listens beyond loopback"), 1);
+    assert!(!logged.text().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn with_a_client_authority_only_its_clients_are_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let pki = crate::certificates::Pki::new(folder.path());
+    let listen = Listen {
+        tls: Some(pki.mutual()),
+        ..listen()
+    };
+    assert!(!listen.exposed("0.0.0.0".parse().unwrap()));
+    let (asking, _asks) = tokio::sync::mpsc::channel::<Ask>(1);
+    let port = serve::status(&listen, asking).await.unwrap();
+    // The loop does not answer here, and that is an answer: 500.
+    assert_eq!(pki.get(port.address(), "/healthz", Some(&pki.client)).await, Some(500));
+    assert_eq!(pki.get(port.address(), "/healthz", None).await, None);
+    assert_eq!(pki.get(port.address(), "/healthz", Some(&pki.stranger)).await, None);
 }

@@ -1,3 +1,4 @@
+use retryguard_controller::counts::Counts;
 use retryguard_controller::source::SourceError;
 
 use super::{serve, source};
@@ -49,9 +50,13 @@ async fn a_mesh_is_asked_once_for_all_targets() {
     assert_eq!(readings.len(), 1);
     assert_eq!(reading.age.as_millis(), 12_500);
     // 160 attempts for 100 calls, half of the attempts rejected.
-    let sample = reading.sample;
-    assert_eq!((sample.calls, sample.rejected, sample.retries), (100, 50, 60));
-    assert!(reading.signals.rejections && reading.signals.retries && !reading.signals.delay);
+    let expected = Counts {
+        calls: 100,
+        rejected: Some(50),
+        retries: Some(60),
+        ..Counts::default()
+    };
+    assert_eq!(reading.counts, expected);
     for query in &server.lock().unwrap().queries {
         assert!(
             !query.contains("response_flags") && !query.contains("overflow"),
@@ -79,12 +84,23 @@ async fn free_queries_get_the_window_and_give_one_number() {
     ];
     let mut source = source(FREE, &address).await;
     let reading = source.read().await.unwrap().remove(0);
-    assert_eq!((reading.sample.calls, reading.sample.rejected), (100, 25));
-    assert_eq!(reading.sample.delay.unwrap().as_millis(), 250);
+    assert_eq!((reading.counts.calls, reading.counts.rejected), (100, Some(25)));
+    assert_eq!(reading.counts.delay.unwrap().as_millis(), 250);
     let asked = server.lock().unwrap().queries[0].clone();
     assert_eq!(asked, "sum(increase(calls_total[30000ms]))");
     server.lock().unwrap().by_query = vec![("", vector("reviews", "5"))];
     assert_eq!(source.read().await.unwrap(), [], "two series are no number");
+}
+
+/// More rejections than calls were clamped to all of them, which switched retries off.
+#[tokio::test]
+async fn queries_that_count_different_things_are_not_a_total_overload() {
+    let (server, address) = serve().await;
+    server.lock().unwrap().by_query = vec![("rejected", scalar("250")), ("", scalar("100"))];
+    let reading = source(FREE, &address).await.read().await.unwrap().remove(0);
+    assert_eq!((reading.counts.calls, reading.counts.rejected), (100, Some(250)));
+    assert!(!reading.counts.plausible());
+    assert_eq!((reading.counts.retries, reading.counts.retries_succeeded), (None, None));
 }
 
 #[tokio::test]
@@ -114,5 +130,5 @@ async fn overlapping_windows_count_a_call_once() {
     server.lock().unwrap().text = scalar("600");
     let config = FREE.replace("every: 30s", "every: 5s, window: 30s");
     let reading = source(&config, &address).await.read().await.unwrap().remove(0);
-    assert_eq!(reading.sample.calls, 100);
+    assert_eq!(reading.counts.calls, 100);
 }

@@ -1,5 +1,5 @@
+use retryguard_controller::counts::Counts;
 use retryguard_controller::source::SourceError;
-use retryguard_core::guard::Sample;
 
 use super::{serve, source};
 
@@ -22,21 +22,21 @@ envoy_cluster_upstream_rq{{envoy_response_code=\"200\",envoy_cluster_name=\"revi
     )
 }
 
-async fn samples(pages: &[String]) -> Vec<Option<Sample>> {
+async fn samples(pages: &[String]) -> Vec<Option<Counts>> {
     let (server, address) = serve().await;
     let mut source = source(CONFIG, &address).await;
     let mut samples = Vec::new();
     for page in pages {
         server.lock().unwrap().text.clone_from(page);
         let readings = source.read().await.unwrap();
-        samples.push(readings.first().map(|reading| reading.sample));
+        samples.push(readings.first().map(|reading| reading.counts));
     }
     samples
 }
 
-fn counts(sample: Option<Sample>) -> (u64, u64, u64) {
-    let sample = sample.unwrap();
-    (sample.calls, sample.rejected, sample.retries)
+fn counts(counts: Option<Counts>) -> (u64, u64, u64) {
+    let counts = counts.unwrap();
+    (counts.calls, counts.rejected.unwrap(), counts.retries.unwrap())
 }
 
 #[tokio::test]
@@ -59,6 +59,26 @@ async fn held_back_retries_are_no_rejections() {
     let seen = samples(&[page(0, 0, 0, 0), page(100, 0, 5, 5), page(200, 0, 10, 100_000)]).await;
     assert_eq!(counts(seen[1]), (100, 5, 0));
     assert_eq!(counts(seen[2]), (100, 5, 0));
+}
+
+/// A page that counts more rejections than attempts was read as a total overload.
+#[tokio::test]
+async fn more_rejections_than_attempts_are_implausible() {
+    let seen = samples(&[page(0, 0, 0, 0), page(100, 0, 150, 0), page(200, 0, 180, 0)]).await;
+    assert!(!seen[1].unwrap().plausible());
+    assert_eq!(counts(seen[2]), (100, 30, 0));
+}
+
+#[tokio::test]
+async fn successes_of_retries_are_counted_where_the_proxy_counts_them() {
+    let with = |number: u64| {
+        let succeeded = "envoy_cluster_upstream_rq_retry_success{envoy_cluster_name=\"reviews\"}";
+        format!("{}{succeeded} {number}\n", page(150, 50, 0, 0))
+    };
+    let seen = samples(&[page(0, 0, 0, 0), with(40)]).await;
+    assert_eq!(seen[1].unwrap().retries_succeeded, Some(40));
+    let seen = samples(&[page(0, 0, 0, 0), page(150, 50, 0, 0)]).await;
+    assert_eq!(seen[1].unwrap().retries_succeeded, None);
 }
 
 /// The first 503 makes a series that was not there before: it counts from zero.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use retryguard_controller::{actuator::Wish, source::Signals};
+use retryguard_controller::{actuator::Wish, counts::Counts};
 use retryguard_core::guard::{Hysteresis, Mode, Sample, Settings, Signal};
 
 use crate::scripted::{DataPlane, Setup, conflict, down, reading, seconds, start, unreachable_plane};
@@ -82,9 +82,10 @@ async fn a_series_that_is_gone_counts_as_no_data() {
                     return Ok(Vec::new());
                 }
                 if second >= 10 {
-                    last.signals = Signals {
-                        delay: true,
-                        ..Signals::default()
+                    last.counts = Counts {
+                        calls: 100,
+                        delay: Some(Duration::from_millis(1)),
+                        ..Counts::default()
                     };
                 }
                 Ok(vec![last])
@@ -101,10 +102,10 @@ async fn a_series_that_is_gone_counts_as_no_data() {
 async fn stale_data_and_data_that_cannot_be_true_decide_nothing() {
     let lies: [fn(&mut retryguard_controller::source::Reading); 5] = [
         |reading| reading.age = Duration::from_secs(31),
-        |reading| reading.sample.rejected = reading.sample.calls + 1,
-        |reading| reading.sample.calls = u64::MAX,
-        |reading| reading.sample.retries = u64::MAX,
-        |reading| reading.sample.delay = Some(Duration::from_secs(100_000)),
+        |reading| reading.counts.rejected = Some(reading.counts.calls + 1),
+        |reading| reading.counts.calls = u64::MAX,
+        |reading| reading.counts.retries = Some(u64::MAX),
+        |reading| reading.counts.delay = Some(Duration::from_secs(100_000)),
     ];
     for (number, lie) in lies.into_iter().enumerate() {
         let plane = DataPlane::new();
@@ -182,9 +183,9 @@ async fn the_first_available_signal_decides() {
         &plane,
         Box::new(|second| {
             let mut reading = reading("payments", 0);
-            reading.sample.retries = 80;
+            reading.counts.retries = Some(80);
             if second >= 30 {
-                reading.signals.rejections = false;
+                reading.counts.rejected = None;
             }
             Ok(vec![reading])
         }),

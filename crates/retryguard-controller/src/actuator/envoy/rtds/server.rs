@@ -1,6 +1,9 @@
 //! The gRPC services, over the desk.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::{
@@ -12,19 +15,22 @@ use envoy_types::pb::envoy::service::discovery::v3::{
 use envoy_types::pb::envoy::service::runtime::v3::runtime_discovery_service_server::{
     RuntimeDiscoveryService, RuntimeDiscoveryServiceServer,
 };
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
-use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::server::{Router, TcpIncoming};
-use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::transport::server::{Connected, Router, TcpIncoming, TlsConnectInfo};
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::book::NoEntry;
+use super::book::{MOST_STREAMS, NoEntry};
 use super::desk::{Desk, Seat};
 use super::dialect::{Delta, Dialect, World};
+use crate::clock::sleep;
 use crate::config::listen::Listen;
+use crate::http::connections::{Connection, Connections, Limited, Limits, Share};
+use crate::http::warn_if_exposed;
 use crate::secret::Secret;
 use crate::start::StartError;
 
@@ -35,6 +41,10 @@ const WHAT: &str = "envoy-rtds";
 pub(super) const LARGEST_REQUEST: usize = 4 * 1024 * 1024;
 /// One Envoy needs one stream, or two when it has several layers.
 const MOST_STREAMS_PER_CONNECTION: u32 = 8;
+/// An Envoy needs one connection; a few more than streams, for those that are about to close.
+const MOST_CONNECTIONS: usize = MOST_STREAMS + MOST_STREAMS / 8;
+/// An Envoy sends its first request with the stream itself. A stream that says nothing would keep its place for ever.
+pub(super) const FIRST_REQUEST: Duration = Duration::from_secs(30);
 /// A connection that does not answer a ping within this time is dead, and its place is free again.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
@@ -50,7 +60,13 @@ pub(super) async fn start(listen: &Listen, desk: &Arc<Desk>) -> Result<oneshot::
             address: listen.address.to_string(),
             reason: error.to_string(),
         })?;
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    if let Ok(address) = listener.local_addr() {
+        warn_if_exposed(WHAT, address, listen);
+    }
+    let incoming = Incoming {
+        accepted: TcpIncoming::from(listener).with_nodelay(Some(true)),
+        connections: Connections::new(Limits::new(MOST_CONNECTIONS, Share::Half)),
+    };
     let (stop, stopped) = oneshot::channel();
     tokio::spawn(async move {
         let stopped = async {
@@ -77,9 +93,15 @@ fn router(listen: &Listen, desk: &Arc<Desk>, check: &Check) -> Result<Router, St
                 reason: error.to_string(),
             })
         };
+        // Checked as on the other ports, whose messages say which file is wrong.
+        crate::http::server_config(WHAT, tls)?;
         let identity = Identity::from_pem(read(&tls.certificate)?, read(&tls.key)?);
+        let mut config = ServerTlsConfig::new().identity(identity);
+        if let Some(path) = &tls.client_ca {
+            config = config.client_ca_root(Certificate::from_pem(read(path)?));
+        }
         server = server
-            .tls_config(ServerTlsConfig::new().identity(identity))
+            .tls_config(config)
             .map_err(|error| StartError::File {
                 what: WHAT,
                 path: tls.certificate.display().to_string(),
@@ -115,16 +137,68 @@ impl Interceptor for Check {
         let Some(secret) = &self.0 else {
             return Ok(request);
         };
-        let given = request
-            .metadata()
-            .get("authorization")
-            .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-        if given.is_some_and(|given| secret.matches(given)) {
+        let given = request.metadata().get("authorization");
+        if given.is_some_and(|given| secret.matches_bearer(given.as_bytes())) {
             Ok(request)
         } else {
             Err(Status::unauthenticated(
                 "send the controller's token as initial_metadata `authorization: Bearer …`",
             ))
+        }
+    }
+}
+
+/// Connections under the limits of this port.
+struct Incoming {
+    accepted: TcpIncoming,
+    connections: Connections,
+}
+
+impl Stream for Incoming {
+    type Item = io::Result<Limited<TcpStream>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match Pin::new(&mut self.accepted).poll_next(context) {
+                Poll::Ready(Some(Ok(stream))) => {
+                    // One that is refused is closed by being dropped.
+                    if let Ok(limited) = self.connections.admit(stream) {
+                        return Poll::Ready(Some(Ok(limited)));
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    address: String,
+    connection: Arc<Connection>,
+}
+
+impl Peer {
+    fn of<T>(request: &Request<T>) -> Option<Self> {
+        let all = request.extensions();
+        let plain = all.get::<Self>();
+        plain
+            .or_else(|| all.get::<TlsConnectInfo<Self>>().map(TlsConnectInfo::get_ref))
+            .cloned()
+    }
+}
+
+impl Connected for Limited<TcpStream> {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        let address = self.get_ref().peer_addr();
+        Peer {
+            address: address.map_or_else(|_| String::new(), |address| address.to_string()),
+            connection: Arc::clone(self.connection()),
         }
     }
 }
@@ -139,21 +213,20 @@ impl Service {
         &self,
         request: Request<Streaming<D::Request>>,
     ) -> Result<Response<Answers<D>>, Status> {
-        let address = request
-            .remote_addr()
-            .map_or_else(String::new, |address| address.to_string());
+        let peer = Peer::of(&request);
+        let address = peer.as_ref().map(|peer| peer.address.clone()).unwrap_or_default();
+        let in_use = peer.map(|peer| peer.connection.in_use());
         let seat = Seat::take(&self.0, &address).map_err(|refusal| match refusal {
             NoEntry::NotActing => not_acting(),
             NoEntry::Full => Status::resource_exhausted("too many Envoys on this controller"),
         })?;
         // One answer at a time: what a slow reader has not taken is replaced by something newer, not queued.
         let (answers, stream) = mpsc::channel(1);
-        tokio::spawn(talk::<D>(
-            Arc::clone(&self.0),
-            seat,
-            request.into_inner(),
-            answers,
-        ));
+        let talk = talk::<D>(Arc::clone(&self.0), seat, request.into_inner(), answers);
+        tokio::spawn(async move {
+            talk.await;
+            drop(in_use);
+        });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }
@@ -166,10 +239,13 @@ async fn talk<D: Dialect>(
     answers: mpsc::Sender<Result<D::Response, Status>>,
 ) {
     let mut said = desk.said();
+    let mut first_request = Box::pin(sleep(FIRST_REQUEST));
+    let mut mute = true;
     while seat.may_stay() {
         tokio::select! {
             request = requests.message() => match request {
                 Ok(Some(request)) => {
+                    mute = false;
                     if let Some(ask) = D::hear(request, &desk.layer) {
                         seat.hears(&ask);
                     }
@@ -187,6 +263,11 @@ async fn talk<D: Dialect>(
             changed = said.changed() => if changed.is_err() {
                 return;
             },
+            () = &mut first_request, if mute => {
+                // The stream ends in either case.
+                let _ = answers.try_send(Err(Status::deadline_exceeded("no request came on this stream")));
+                return;
+            }
         }
     }
     // The reader may be gone or slow; the stream ends in either case.

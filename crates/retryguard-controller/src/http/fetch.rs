@@ -1,9 +1,6 @@
 //! Asking over HTTP: a bounded answer, in bounded time, with a token that is never shown.
 
-use std::{
-    path::Path,
-    sync::{Arc, Once},
-};
+use std::{path::Path, sync::Arc};
 
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, LengthLimitError, Limited};
@@ -19,8 +16,7 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 
-use super::SourceError;
-use crate::{causes::chain, secret::Secret, start::StartError};
+use crate::{causes::chain, secret::Secret, source::SourceError, start::StartError};
 
 /// The largest answer that is read. A busy Envoy's page has a few MiB.
 pub(crate) const LARGEST_ANSWER: usize = 32 * 1024 * 1024;
@@ -146,13 +142,4 @@ pub(crate) fn excerpt(text: &str) -> String {
         .take(LONGEST_REASON)
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect()
-}
-
-/// One implementation of TLS for the whole program, whichever feature brought another one in.
-pub(crate) fn choose_tls() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // Fails only where the program has chosen one already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }

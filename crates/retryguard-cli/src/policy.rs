@@ -62,7 +62,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 #[cfg(feature = "controller")]
 async fn serve(arguments: &Serve) -> anyhow::Result<ExitCode> {
-    use retryguard_controller::{actuator::policy_server::PolicyServer, config::listen::Listen};
+    use retryguard_controller::adapters::actuator::policy_server::PolicyServer;
+    use retryguard_controller::config::listen::Listen;
     let listen = Listen {
         address: arguments.listen,
         tls: None,

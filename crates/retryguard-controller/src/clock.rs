@@ -43,7 +43,7 @@ impl Clock {
 impl Clock {
     /// What comes of `work`, or nothing where it is not done at `end`.
     ///
-    /// Unlike tokio's `timeout`, time is looked at before every step. Whoever was stopped for a while (a process that was
+    /// Unlike tokio's `timeout`, time is looked at before every step. A task that was stopped for a while (a process that was
     /// suspended, a machine that had no time for it) may find both its answer and its end when it goes on, and `timeout`
     /// would let it take the next step, which may be a write.
     pub(crate) async fn until<T>(&self, end: Instant, work: impl Future<Output = T>) -> Option<T> {

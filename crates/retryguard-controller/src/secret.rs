@@ -92,7 +92,15 @@ mod tests {
         for right in ["Bearer s3cret", "bearer s3cret", "BEARER s3cret"] {
             assert!(secret.matches_bearer(right.as_bytes()), "{right}");
         }
-        for wrong in ["", "Bearer", "Bearer ", "Bearer S3CRET", "Basic s3cret", "Bearers3cret", "s3cret"] {
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Bearer S3CRET",
+            "Basic s3cret",
+            "Bearers3cret",
+            "s3cret",
+        ] {
             assert!(!secret.matches_bearer(wrong.as_bytes()), "{wrong}");
         }
     }

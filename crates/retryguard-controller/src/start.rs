@@ -2,67 +2,23 @@
 
 use std::{path::Path, sync::Arc};
 
-pub use crate::http::raise_descriptor_limit;
+pub use crate::adapters::start_error::StartError;
 
-use crate::{
-    actuator::{self, Actuator},
-    board::Watched,
-    config::{
-        Config,
-        lead::{Address, Lead},
-    },
-    http::{Access, Fetch, server_config},
-    lead,
-    run::Parts,
-    secret::Secret,
-    source::{self, Source},
-    target::TargetName,
-};
+pub use crate::adapters::http::raise_descriptor_limit;
 
-/// Why the controller does not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// This program was built without it.
-    #[error("this program was built without `{what}`; build it with `--features {feature}`")]
-    NotBuilt {
-        /// The source, actuator or lead.
-        what: &'static str,
-        /// The feature that brings it.
-        feature: &'static str,
-    },
-    /// A port cannot be listened on.
-    #[error("{what} cannot listen on {address}: {reason}; choose another port, or stop the process that uses it")]
-    Listen {
-        /// Who wants to listen.
-        what: &'static str,
-        /// Where.
-        address: String,
-        /// What the operating system said.
-        reason: String,
-    },
-    /// A file cannot be read or is not what it should be.
-    #[error("{what} cannot use {path}: {reason}")]
-    File {
-        /// Who wants it.
-        what: &'static str,
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A client cannot be made from its settings.
-    #[error("{what}: {reason}")]
-    Settings {
-        /// Whose.
-        what: &'static str,
-        /// What is wrong with them.
-        reason: String,
-    },
-}
+use crate::adapters::http::{Access, Fetch, server_config};
+use crate::adapters::{actuator, election, source};
+use crate::config::Config;
+use crate::config::election::{Address, Election};
+use crate::domain::target::{TargetName, TargetSpec};
+use crate::reconcile::actuator::Actuator;
+use crate::reconcile::control_loop::Components;
+use crate::reconcile::election::LeaderElection;
+use crate::reconcile::source::Source;
+use crate::secret::Secret;
 
 /// The actuators that the configuration names, started. Those that listen have their ports; those that call
-/// somebody have not called yet, so that a data plane that is down does not keep the controller from starting.
+/// others have not called yet, so that a data plane that is down does not keep the controller from starting.
 pub async fn actuators(config: &Config) -> Result<Vec<Arc<dyn Actuator>>, StartError> {
     let mut all: Vec<Arc<dyn Actuator>> = Vec::new();
     if let Some(settings) = &config.actuators.envoy_rtds {
@@ -85,7 +41,7 @@ pub async fn actuators(config: &Config) -> Result<Vec<Arc<dyn Actuator>>, StartE
     Ok(all)
 }
 
-/// The sources that the configuration names. None has asked anybody yet.
+/// The sources that the configuration names. None has sent a request yet.
 pub async fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError> {
     let mut all: Vec<Box<dyn Source>> = Vec::new();
     if let Some(settings) = &config.sources.prometheus {
@@ -100,9 +56,9 @@ pub async fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError
     Ok(all)
 }
 
-/// The judge that the configuration names.
-pub async fn lead(config: &Config) -> Result<Box<dyn lead::Lead>, StartError> {
-    lead::start(&config.lead).await
+/// The backend that the configuration names.
+pub async fn election(config: &Config) -> Result<Box<dyn LeaderElection>, StartError> {
+    election::start(&config.election).await
 }
 
 /// Every file of the configuration that cannot be used: tokens, certificates, keys and addresses. The same is said at the
@@ -126,7 +82,7 @@ pub fn unusable_files(config: &Config) -> Vec<StartError> {
         let tls = listen.tls.as_ref().map(|tls| server_config(what, tls));
         found.extend(tls.and_then(Result::err));
     }
-    if let Lead::Redis(lock) | Lead::Postgres(lock) = &config.lead
+    if let Election::Redis(lock) | Election::Postgres(lock) = &config.election
         && let Address::File(path) = &lock.address
     {
         secrets.push(("lead", path));
@@ -163,9 +119,21 @@ pub fn unusable_files(config: &Config) -> Vec<StartError> {
 /// What works and should be looked at: ports that other machines reach without showing who they are.
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<String> {
-    let rtds = config.actuators.envoy_rtds.as_ref().map(|settings| &settings.listen);
-    let policies = config.actuators.policy_server.as_ref().map(|settings| &settings.listen);
-    let ports = [("status", Some(&config.status)), ("envoy-rtds", rtds), ("policy-server", policies)];
+    let rtds = config
+        .actuators
+        .envoy_rtds
+        .as_ref()
+        .map(|settings| &settings.listen);
+    let policies = config
+        .actuators
+        .policy_server
+        .as_ref()
+        .map(|settings| &settings.listen);
+    let ports = [
+        ("status", Some(&config.status)),
+        ("envoy-rtds", rtds),
+        ("policy-server", policies),
+    ];
     ports
         .into_iter()
         .filter_map(|(what, listen)| Some((what, listen?)))
@@ -188,24 +156,24 @@ fn unreadable(what: &'static str, path: &Path, error: &std::io::Error) -> StartE
     }
 }
 
-/// Everything that [`crate::run::run`] needs.
-pub async fn parts(config: &Config, dry_run: bool, leave: bool) -> Result<Parts, StartError> {
+/// Everything that [`crate::reconcile::control_loop::run`] needs.
+pub async fn components(config: &Config, dry_run: bool, leave: bool) -> Result<Components, StartError> {
     let actuators = actuators(config).await?;
     let place = |word: &str| actuators.iter().position(|actuator| actuator.name() == word);
-    let watched = config
+    let targets = config
         .targets
         .iter()
-        .map(|target| Watched {
+        .map(|target| TargetSpec {
             name: target.name.clone(),
             guards: target.guards.clone(),
             source: target.source(),
             actuators: target.actuators().into_iter().filter_map(place).collect(),
         })
         .collect();
-    Ok(Parts {
-        watched,
+    Ok(Components {
+        targets,
         sources: sources(config).await?,
-        lead: lead(config).await?,
+        election: election(config).await?,
         actuators,
         limits: config.limits,
         dry_run,

@@ -2,11 +2,10 @@
 
 use std::{path::Path, process::ExitCode};
 
-use retryguard_controller::{
-    config::{Config, ConfigError},
-    run::{Ended, QUESTIONS, run as run_loop},
-    serve, start,
-};
+use retryguard_controller::adapters::http::status_page;
+use retryguard_controller::config::{Config, ConfigError};
+use retryguard_controller::reconcile::control_loop::{Ended, MOST_QUERIES, run as run_loop};
+use retryguard_controller::start;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -62,12 +61,12 @@ async fn controller(config: &Config, dry_run: bool, leave: bool) -> anyhow::Resu
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     start::raise_descriptor_limit();
-    let parts = start::parts(config, dry_run, leave).await?;
-    let (asking, asks) = mpsc::channel(QUESTIONS);
-    let port = serve::status(&config.status, asking).await?;
+    let components = start::components(config, dry_run, leave).await?;
+    let (queries, received) = mpsc::channel(MOST_QUERIES);
+    let port = status_page::status(&config.status, queries).await?;
     eprintln!("status on {}", port.address());
     let (mark, interrupted) = tokio::sync::oneshot::channel();
-    let ended = run_loop(parts, asks, async move {
+    let ended = run_loop(components, received, async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {

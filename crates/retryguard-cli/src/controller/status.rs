@@ -7,7 +7,7 @@ use serde_json::Value;
 pub(super) fn run(arguments: &super::Status) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let asked = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
-        let status = retryguard_controller::ask::status(
+        let status = retryguard_controller::adapters::http::status_client::status(
             &arguments.address,
             arguments.token_file.as_deref(),
             arguments.ca_file.as_deref(),

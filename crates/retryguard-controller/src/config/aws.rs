@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use retryguard_policy::reading::{Block, Mistakes};
 
-use super::{Place, source::address};
+use crate::config::Place;
+use crate::config::address;
 
 /// Where, and as whom. What is not written is found as every tool of the field finds it: the environment, the
 /// files in the home folder, the web identity of a pod, the role of the machine.

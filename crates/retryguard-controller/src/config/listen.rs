@@ -7,7 +7,7 @@ use std::{
 
 use retryguard_policy::reading::{Block, Mistakes, wrong};
 
-use super::Place;
+use crate::config::Place;
 
 /// Where to listen, and who may ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Listen {
         !address.is_loopback() && self.token_file.is_none() && !mutual
     }
 
-    /// On an address that stands in our own source, for everybody who can reach it.
+    /// On an address that stands in our own source, reachable without a token.
     pub(crate) fn at(address: &str) -> Self {
         Self {
             address: address.parse().expect("defaults are addresses"),

@@ -4,10 +4,11 @@
 //! mistake of the file: the file means the same everywhere, and [`crate::start`] says what to build.
 
 pub mod actuator;
+mod address;
 pub mod aws;
+pub mod election;
 mod guard;
-pub mod lead;
-pub mod limits;
+mod limits;
 pub mod listen;
 pub mod source;
 mod target;
@@ -25,6 +26,8 @@ use retryguard_policy::{
 
 pub use target::Target;
 
+use crate::domain::limits::Limits;
+
 /// The most targets that one controller watches. More of them belong to a second controller.
 pub const MOST_TARGETS: usize = 10_000;
 
@@ -38,9 +41,9 @@ pub struct Config {
     /// What carries decisions.
     pub actuators: actuator::Actuators,
     /// Which of several controllers acts.
-    pub lead: lead::Lead,
+    pub election: election::Election,
     /// How long things hold, and how often they may change.
-    pub limits: limits::Limits,
+    pub limits: Limits,
     /// Where the operator looks.
     pub status: listen::Listen,
 }
@@ -113,8 +116,8 @@ fn whole(mut block: Block<'_>, folder: &Path, mistakes: &mut Mistakes) -> Option
     let policy = policy(&mut block, &place, mistakes);
     let sources = source::Sources::read(&mut block, &place, mistakes);
     let actuators = actuator::Actuators::read(&mut block, &place, mistakes);
-    let limits = limits::Limits::read(&mut block, mistakes);
-    let lead = lead::Lead::read(&mut block, &limits, &place, mistakes);
+    let limits = limits::read(&mut block, mistakes);
+    let election = election::Election::read(&mut block, &limits, &place, mistakes);
     let at = block.at();
     let status = block.block("status", mistakes);
     if status.is_none() {
@@ -134,7 +137,7 @@ fn whole(mut block: Block<'_>, folder: &Path, mistakes: &mut Mistakes) -> Option
         targets: targets?,
         sources,
         actuators,
-        lead: lead?,
+        election: election?,
         limits,
         status: status?,
     })

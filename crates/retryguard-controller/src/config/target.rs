@@ -2,17 +2,14 @@
 
 use retryguard_core::guard;
 use retryguard_policy::{
-    Policy,
+    Policy, Position,
     reading::{Block, Entry, Mistakes, Node, entries, shortened},
 };
 
-use super::{
-    MOST_TARGETS,
-    actuator::{self, Actuators},
-    guard as guards,
-    source::{self, Sources},
-};
-use crate::target::TargetName;
+use crate::config::actuator::Actuators;
+use crate::config::source::Sources;
+use crate::config::{MOST_TARGETS, actuator, guard as guards, source};
+use crate::domain::target::TargetName;
 
 /// One target: a service, or one caller's way to it.
 #[derive(Debug, Clone)]
@@ -127,15 +124,109 @@ fn target(
         aws: None,
         policy_server: None,
     };
-    sources.read_target(&mut block, &mut target, entry.at, mistakes);
-    actuators.read_target(&mut block, &mut target, entry.at, mistakes);
+    read_sources(sources, &mut block, &mut target, entry.at, mistakes);
+    read_actuators(actuators, &mut block, &mut target, entry.at, mistakes);
     block.close(mistakes);
     Some(target)
 }
 
+/// The blocks of one target under the names of sources.
+fn read_sources(
+    sources: &Sources,
+    block: &mut Block<'_>,
+    target: &mut Target,
+    at: Position,
+    mistakes: &mut Mistakes,
+) {
+    let only = sources.count() == 1;
+    let name = target.name.as_str().to_owned();
+    let reads_delay = |guard: &guard::Settings| guard.signal == guard::Signal::Delay;
+    let delay = target.guards.iter().any(reads_delay);
+    let has = sources.prometheus.is_some();
+    target.prometheus = part(
+        block,
+        "prometheus",
+        has,
+        only && has,
+        mistakes,
+        |inner, mistakes| source::prometheus::Target::read(&name, delay, inner, mistakes),
+    );
+    let has = sources.scrape.is_some();
+    target.scrape = part(block, "scrape", has, only && has, mistakes, |inner, mistakes| {
+        source::scrape::Target::read(&name, delay, inner, mistakes)
+    });
+    let has = sources.cloudwatch.is_some();
+    target.cloudwatch = part(
+        block,
+        "cloudwatch",
+        has,
+        only && has,
+        mistakes,
+        |inner, mistakes| source::cloudwatch::Target::read(&name, inner, mistakes),
+    );
+    let blocks = [
+        target.prometheus.is_some(),
+        target.scrape.is_some(),
+        target.cloudwatch.is_some(),
+    ];
+    if blocks.into_iter().filter(|written| *written).count() != 1 && sources.count() > 1 {
+        mistakes.add(
+            at,
+            format!("`{name}` has not exactly one source"),
+            "give it one block of prometheus, scrape, cloudwatch",
+        );
+    }
+}
+
+/// The blocks of one target under the names of actuators.
+fn read_actuators(
+    actuators: &Actuators,
+    block: &mut Block<'_>,
+    target: &mut Target,
+    at: Position,
+    mistakes: &mut Mistakes,
+) {
+    let words = actuators.configured();
+    let name = target.name.as_str().to_owned();
+    let has = |word: &str| words.contains(&word);
+    let only = |word: &str| words == [word];
+    let key = "envoy-rtds";
+    target.envoy_rtds = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+        actuator::envoy::Target::read(&name, inner, mistakes)
+    });
+    let key = "envoy-admin";
+    target.envoy_admin = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+        actuator::envoy::Target::read(&name, inner, mistakes)
+    });
+    let key = "istio";
+    target.istio = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+        actuator::istio::Target::read(&name, inner, mistakes)
+    });
+    let key = "aws";
+    target.aws = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+        actuator::aws::Target::read(&name, inner, mistakes)
+    });
+    let key = "policy-server";
+    target.policy_server = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+        actuator::policy_server::Target::read(&name, inner, mistakes)
+    });
+    let driven = target.envoy_rtds.is_some()
+        || target.envoy_admin.is_some()
+        || target.istio.is_some()
+        || target.aws.is_some()
+        || target.policy_server.is_some();
+    if !driven && words.len() > 1 {
+        mistakes.add(
+            at,
+            format!("`{name}` has no actuator"),
+            format!("give it a block of {}", words.join(" or ")),
+        );
+    }
+}
+
 /// A target's block for a source or an actuator, written or not: where only one of them is configured, every
 /// target is its, and an empty block stands for itself.
-pub(super) fn part<T>(
+fn part<T>(
     block: &mut Block<'_>,
     key: &'static str,
     configured: bool,

@@ -24,7 +24,8 @@ impl Logged {
     }
 
     pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(|error| error.into_inner())).into_owned()
+        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+            .into_owned()
     }
 
     /// How often `part` was logged.
@@ -37,7 +38,7 @@ impl io::Write for Logged {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0
             .lock()
-            .unwrap_or_else(|error| error.into_inner())
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
             .extend_from_slice(bytes);
         Ok(bytes.len())
     }

@@ -3,12 +3,13 @@
 #[cfg(feature = "aws")]
 mod aws;
 mod certificates;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+mod elections;
 #[cfg(feature = "envoy")]
 mod envoy;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
-#[cfg(any(feature = "redis", feature = "postgres"))]
-mod leads;
+mod layers;
 mod logged;
 mod operator;
 mod scripted;

@@ -12,17 +12,18 @@ use std::{
     time::Duration,
 };
 
-use retryguard_controller::{
-    actuator::{Actuator, ActuatorError, Answer, Change, Found, Held, Loss, Wish},
-    board::Watched,
-    clock::Clock,
-    config::limits::Limits,
-    counts::Counts,
-    lead::{Alone, Lead, LeadError, Standing, Verdict},
-    run::{Ask, Asking, Ended, Parts, QUESTIONS, run},
-    source::{Reading, Round, Source, SourceError},
-    target::TargetName,
+use retryguard_controller::adapters::election::single::SingleInstance;
+use retryguard_controller::clock::Clock;
+use retryguard_controller::domain::counts::{Counts, Reading};
+use retryguard_controller::domain::limits::Limits;
+use retryguard_controller::domain::state::{Change, Found, Loss, Observed, RetryState};
+use retryguard_controller::domain::target::{TargetName, TargetSpec};
+use retryguard_controller::reconcile::actuator::{Actuator, ActuatorError, Answer};
+use retryguard_controller::reconcile::control_loop::{
+    Components, Ended, MOST_QUERIES, Query, QuerySender, run,
 };
+use retryguard_controller::reconcile::election::{ElectionAnswer, ElectionError, LeaderElection, Leadership};
+use retryguard_controller::reconcile::source::{Round, Source, SourceError};
 use retryguard_core::guard::Settings;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
@@ -86,7 +87,7 @@ pub(crate) struct DataPlane {
 
 #[derive(Default)]
 struct State {
-    held: BTreeMap<TargetName, Held>,
+    held: BTreeMap<TargetName, Observed>,
     questions: usize,
     changes: Vec<(u64, Change)>,
     failing: Option<fn() -> ActuatorError>,
@@ -102,14 +103,14 @@ impl DataPlane {
         Arc::new(plane)
     }
 
-    pub(crate) fn held(&self, target: &str) -> Wish {
+    pub(crate) fn held(&self, target: &str) -> RetryState {
         match self.state.lock().unwrap().held.get(&TargetName::new(target)) {
-            Some(Held::Ours(wish)) => *wish,
-            _ => Wish::Original,
+            Some(Observed::Managed(desired)) => *desired,
+            _ => RetryState::Original,
         }
     }
 
-    pub(crate) fn set(&self, target: &str, held: Option<Held>) {
+    pub(crate) fn set(&self, target: &str, held: Option<Observed>) {
         let mut state = self.state.lock().unwrap();
         let name = TargetName::new(target);
         match held {
@@ -137,10 +138,12 @@ impl DataPlane {
         }
         let second = state.began.unwrap().now().as_nanos() / 1_000_000_000;
         state.changes.push((second, change.clone()));
-        if change.wish == Wish::Original {
+        if change.desired == RetryState::Original {
             state.held.remove(&change.target);
         } else {
-            state.held.insert(change.target.clone(), Held::Ours(change.wish));
+            state
+                .held
+                .insert(change.target.clone(), Observed::Managed(change.desired));
         }
         if state.deaf {
             Err(unreachable_plane())
@@ -168,15 +171,15 @@ impl DataPlane {
         self.state.lock().unwrap().deaf = deaf;
     }
 
-    /// Every change so far: the second, the wish, the reason.
+    /// Every change so far: the second, the desired, the reason.
     pub(crate) fn changes(&self) -> Vec<(u64, Change)> {
         self.state.lock().unwrap().changes.clone()
     }
 
-    pub(crate) fn wishes(&self) -> Vec<Wish> {
+    pub(crate) fn desired_states(&self) -> Vec<RetryState> {
         self.changes()
             .into_iter()
-            .map(|(_, change)| change.wish)
+            .map(|(_, change)| change.desired)
             .collect()
     }
 }
@@ -217,7 +220,7 @@ impl Actuator for Plane {
     }
 
     fn describe(&self, change: &Change) -> String {
-        format!("{:?} for {}", change.wish, change.target)
+        format!("{:?} for {}", change.desired, change.target)
     }
 
     fn notice<'a>(
@@ -247,21 +250,21 @@ pub(crate) fn conflict() -> ActuatorError {
     }
 }
 
-/// A judge whose answers the test sets.
+/// A backend whose answers the test sets.
 #[derive(Clone)]
-pub(crate) struct Judge(pub(crate) Arc<Mutex<Result<Standing, String>>>);
+pub(crate) struct Judge(pub(crate) Arc<Mutex<Result<Leadership, String>>>);
 
 impl Judge {
-    pub(crate) fn new(standing: Standing) -> Self {
+    pub(crate) fn new(standing: Leadership) -> Self {
         Self(Arc::new(Mutex::new(Ok(standing))))
     }
 
-    pub(crate) fn say(&self, standing: Result<Standing, String>) {
+    pub(crate) fn say(&self, standing: Result<Leadership, String>) {
         *self.0.lock().unwrap() = standing;
     }
 }
 
-impl Lead for Judge {
+impl LeaderElection for Judge {
     fn name(&self) -> &'static str {
         "judge"
     }
@@ -270,22 +273,22 @@ impl Lead for Judge {
         Duration::from_secs(1)
     }
 
-    fn ask(&mut self) -> Verdict<'_, Standing> {
+    fn campaign(&mut self) -> ElectionAnswer<'_, Leadership> {
         let said = self.0.lock().unwrap().clone();
-        Box::pin(std::future::ready(said.map_err(|reason| LeadError {
-            judge: "judge",
+        Box::pin(std::future::ready(said.map_err(|reason| ElectionError {
+            backend: "judge",
             reason,
         })))
     }
 
-    fn resign(&mut self) -> Verdict<'_, ()> {
+    fn resign(&mut self) -> ElectionAnswer<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
 /// A controller that runs.
 pub(crate) struct Running {
-    pub(crate) asks: Asking,
+    pub(crate) asks: QuerySender,
     stop: oneshot::Sender<()>,
     task: JoinHandle<Ended>,
 }
@@ -295,7 +298,7 @@ pub(crate) struct Setup {
     pub(crate) targets: Vec<&'static str>,
     pub(crate) guards: Vec<Settings>,
     pub(crate) limits: Limits,
-    pub(crate) lead: Box<dyn Lead>,
+    pub(crate) election: Box<dyn LeaderElection>,
     pub(crate) dry_run: bool,
     pub(crate) leave: bool,
 }
@@ -306,7 +309,7 @@ impl Default for Setup {
             targets: vec!["payments"],
             guards: vec![Settings::default()],
             limits: Limits::default(),
-            lead: Box::new(Alone),
+            election: Box::new(SingleInstance),
             dry_run: false,
             leave: false,
         }
@@ -314,23 +317,23 @@ impl Default for Setup {
 }
 
 pub(crate) fn start(setup: Setup, plane: &Arc<DataPlane>, script: Script) -> Running {
-    let (asks, questions) = mpsc::channel(QUESTIONS);
+    let (asks, questions) = mpsc::channel(MOST_QUERIES);
     let (stop, stopped) = oneshot::channel();
-    let watched = setup
+    let targets = setup
         .targets
         .iter()
-        .map(|name| Watched {
+        .map(|name| TargetSpec {
             name: TargetName::new(name),
             guards: setup.guards.clone(),
             source: "scripted",
             actuators: vec![0],
         })
         .collect();
-    let parts = Parts {
-        watched,
+    let parts = Components {
+        targets,
         sources: vec![Box::new(ScriptedSource { script, second: 0 })],
         actuators: vec![Arc::new(Plane(Arc::clone(plane)))],
-        lead: setup.lead,
+        election: setup.election,
         limits: setup.limits,
         dry_run: setup.dry_run,
         leave: setup.leave,
@@ -344,7 +347,7 @@ pub(crate) fn start(setup: Setup, plane: &Arc<DataPlane>, script: Script) -> Run
 impl Running {
     pub(crate) async fn status(&self) -> serde_json::Value {
         let (send, answer) = oneshot::channel();
-        self.asks.send(Ask::Status(send)).await.unwrap();
+        self.asks.send(Query::Status(send)).await.unwrap();
         answer.await.unwrap()
     }
 

@@ -2,7 +2,8 @@
 
 use retryguard_policy::reading::{Block, Mistakes, scalar};
 
-use crate::config::{Place, aws::Reach};
+use crate::config::Place;
+use crate::config::aws::Reach;
 
 /// The variable by which Amazon's SDKs take their number of attempts.
 pub const VARIABLE: &str = "AWS_MAX_ATTEMPTS";
@@ -96,7 +97,11 @@ impl Settings {
 }
 
 impl Target {
-    pub(super) fn read(name: &str, block: &mut Block<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+    pub(in crate::config) fn read(
+        name: &str,
+        block: &mut Block<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
         let at = block.at();
         let target = Self {
             lambda: block

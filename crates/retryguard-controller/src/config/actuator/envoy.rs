@@ -5,7 +5,8 @@ use std::time::Duration;
 use retryguard_core::ratio::Ratio;
 use retryguard_policy::reading::{Block, Mistakes};
 
-use crate::config::{Place, listen::Listen};
+use crate::config::Place;
+use crate::config::listen::Listen;
 
 /// Where Envoys ask for their runtime by default: from this machine only.
 pub const ADDRESS: &str = "127.0.0.1:18000";
@@ -107,7 +108,11 @@ impl Admin {
 }
 
 impl Target {
-    pub(super) fn read(name: &str, block: &mut Block<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+    pub(in crate::config) fn read(
+        name: &str,
+        block: &mut Block<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
         let clusters = block
             .texts("clusters", "the names of clusters", mistakes)
             .unwrap_or_else(|| vec![name]);

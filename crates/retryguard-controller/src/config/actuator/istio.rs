@@ -97,7 +97,11 @@ impl Settings {
 }
 
 impl Target {
-    pub(super) fn read(name: &str, block: &mut Block<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+    pub(in crate::config) fn read(
+        name: &str,
+        block: &mut Block<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
         let host = block.text("host", "a host, such as reviews.prod", mistakes);
         Some(Self {
             host: host.unwrap_or(name).to_owned(),

@@ -5,12 +5,9 @@ pub mod envoy;
 pub mod istio;
 pub mod policy_server;
 
-use retryguard_policy::{
-    Position,
-    reading::{Block, Mistakes},
-};
+use retryguard_policy::reading::{Block, Mistakes};
 
-use super::{Place, Target, target::part};
+use crate::config::Place;
 
 /// What carries decisions: at most one of each kind.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +59,7 @@ impl Actuators {
     }
 
     /// The words of those that are configured.
-    fn configured(&self) -> Vec<&'static str> {
+    pub(super) fn configured(&self) -> Vec<&'static str> {
         [
             ("envoy-rtds", self.envoy_rtds.is_some()),
             ("envoy-admin", self.envoy_admin.is_some()),
@@ -73,51 +70,5 @@ impl Actuators {
         .into_iter()
         .filter_map(|(word, configured)| configured.then_some(word))
         .collect()
-    }
-
-    /// The blocks of one target.
-    pub(super) fn read_target(
-        &self,
-        block: &mut Block<'_>,
-        target: &mut Target,
-        at: Position,
-        mistakes: &mut Mistakes,
-    ) {
-        let words = self.configured();
-        let name = target.name.as_str().to_owned();
-        let has = |word: &str| words.contains(&word);
-        let only = |word: &str| words == [word];
-        let key = "envoy-rtds";
-        target.envoy_rtds = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-            envoy::Target::read(&name, inner, mistakes)
-        });
-        let key = "envoy-admin";
-        target.envoy_admin = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-            envoy::Target::read(&name, inner, mistakes)
-        });
-        let key = "istio";
-        target.istio = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-            istio::Target::read(&name, inner, mistakes)
-        });
-        let key = "aws";
-        target.aws = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-            aws::Target::read(&name, inner, mistakes)
-        });
-        let key = "policy-server";
-        target.policy_server = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-            policy_server::Target::read(&name, inner, mistakes)
-        });
-        let driven = target.envoy_rtds.is_some()
-            || target.envoy_admin.is_some()
-            || target.istio.is_some()
-            || target.aws.is_some()
-            || target.policy_server.is_some();
-        if !driven && words.len() > 1 {
-            mistakes.add(
-                at,
-                format!("`{name}` has no actuator"),
-                format!("give it a block of {}", words.join(" or ")),
-            );
-        }
     }
 }

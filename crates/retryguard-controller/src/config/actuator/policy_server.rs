@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use retryguard_policy::reading::{Block, Mistakes};
 
-use crate::config::{Place, listen::Listen};
+use crate::config::Place;
+use crate::config::listen::Listen;
 
 /// Where policies are served by default: to this machine only.
 pub const ADDRESS: &str = "127.0.0.1:9465";
@@ -42,7 +43,11 @@ impl Settings {
 }
 
 impl Target {
-    pub(super) fn read(name: &str, block: &mut Block<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+    pub(in crate::config) fn read(
+        name: &str,
+        block: &mut Block<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
         let service = block
             .text("service", "the name of a service in the policies", mistakes)
             .unwrap_or(name);

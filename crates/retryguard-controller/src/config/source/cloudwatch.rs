@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use retryguard_core::Ratio;
 use retryguard_policy::reading::{Block, Body, Mistakes, Node, entries, scalar};
 
-use crate::config::{Place, aws::Reach, limits::Limits};
+use crate::config::Place;
+use crate::config::aws::Reach;
+use crate::domain::limits::Limits;
 
 /// The most dimensions of a metric, as CloudWatch has it.
 pub const MOST_DIMENSIONS: usize = 30;
@@ -135,7 +137,11 @@ impl Settings {
 }
 
 impl Target {
-    pub(super) fn read(name: &str, block: &mut Block<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+    pub(in crate::config) fn read(
+        name: &str,
+        block: &mut Block<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
         let at = block.at();
         let lambda = block.block("lambda", mistakes);
         let dynamodb = block.block("dynamodb", mistakes);

@@ -1,18 +1,13 @@
 //! The key `sources`.
 
-pub(crate) mod address;
 pub mod cloudwatch;
 pub mod preset;
 pub mod prometheus;
 pub mod scrape;
 
-use retryguard_core::guard;
-use retryguard_policy::{
-    Position,
-    reading::{Block, Mistakes},
-};
+use retryguard_policy::reading::{Block, Mistakes};
 
-use super::{Place, Target, target::part};
+use crate::config::Place;
 
 /// Where signals come from: at most one of each kind.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +48,8 @@ impl Sources {
         all
     }
 
-    fn count(&self) -> usize {
+    /// How many are configured.
+    pub(super) fn count(&self) -> usize {
         [
             self.prometheus.is_some(),
             self.scrape.is_some(),
@@ -62,53 +58,5 @@ impl Sources {
         .into_iter()
         .filter(|configured| *configured)
         .count()
-    }
-
-    /// The blocks of one target.
-    pub(super) fn read_target(
-        &self,
-        block: &mut Block<'_>,
-        target: &mut Target,
-        at: Position,
-        mistakes: &mut Mistakes,
-    ) {
-        let only = self.count() == 1;
-        let name = target.name.as_str().to_owned();
-        let reads_delay = |guard: &guard::Settings| guard.signal == guard::Signal::Delay;
-        let delay = target.guards.iter().any(reads_delay);
-        let has = self.prometheus.is_some();
-        target.prometheus = part(
-            block,
-            "prometheus",
-            has,
-            only && has,
-            mistakes,
-            |inner, mistakes| prometheus::Target::read(&name, delay, inner, mistakes),
-        );
-        let has = self.scrape.is_some();
-        target.scrape = part(block, "scrape", has, only && has, mistakes, |inner, mistakes| {
-            scrape::Target::read(&name, delay, inner, mistakes)
-        });
-        let has = self.cloudwatch.is_some();
-        target.cloudwatch = part(
-            block,
-            "cloudwatch",
-            has,
-            only && has,
-            mistakes,
-            |inner, mistakes| cloudwatch::Target::read(&name, inner, mistakes),
-        );
-        let blocks = [
-            target.prometheus.is_some(),
-            target.scrape.is_some(),
-            target.cloudwatch.is_some(),
-        ];
-        if blocks.into_iter().filter(|written| *written).count() != 1 && self.count() > 1 {
-            mistakes.add(
-                at,
-                format!("`{name}` has not exactly one source"),
-                "give it one block of prometheus, scrape, cloudwatch",
-            );
-        }
     }
 }

@@ -5,8 +5,9 @@ use std::{path::PathBuf, time::Duration};
 use retryguard_core::Ratio;
 use retryguard_policy::reading::{Block, Mistakes};
 
-use super::{address, preset::Preset};
 use crate::config::Place;
+use crate::config::address;
+use crate::config::source::preset::Preset;
 
 /// How the server is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +97,7 @@ impl Settings {
 }
 
 impl Target {
-    pub(super) fn read(
+    pub(in crate::config) fn read(
         name: &str,
         delay: bool,
         block: &mut Block<'_>,

@@ -5,8 +5,9 @@ use std::{path::PathBuf, time::Duration};
 use retryguard_core::Ratio;
 use retryguard_policy::reading::{Block, Mistakes};
 
-use super::{address, preset::Preset};
 use crate::config::Place;
+use crate::config::address;
+use crate::config::source::preset::Preset;
 
 /// The most pages that one controller scrapes. More of them are Prometheus' work.
 pub const MOST_PAGES: usize = 100;
@@ -72,7 +73,7 @@ impl Settings {
 }
 
 impl Target {
-    pub(super) fn read(
+    pub(in crate::config) fn read(
         name: &str,
         delay: bool,
         block: &mut Block<'_>,

@@ -1,7 +1,8 @@
 use aws_sdk_appconfig::Client;
 use aws_sdk_appconfig::primitives::Blob;
 use aws_sdk_appconfig::types::ReplicateTo;
-use retryguard_controller::actuator::{ActuatorError, Held, Wish};
+use retryguard_controller::domain::state::{Observed, RetryState};
+use retryguard_controller::reconcile::actuator::ActuatorError;
 use retryguard_parts::AwsKind;
 
 use super::world::{RAMP, World, apply, found, try_apply};
@@ -137,7 +138,9 @@ async fn a_polled_number_goes_off_up_the_ramp_and_back_to_the_byte() {
     };
     let shop = Shop::open(&world).await;
     let actuator = world.actuator(ORDERS).await;
-    let nothing = try_apply(&*actuator, "orders", Wish::Off).await.unwrap_err();
+    let nothing = try_apply(&*actuator, "orders", RetryState::Off)
+        .await
+        .unwrap_err();
     assert!(
         nothing.to_string().contains("deploy a first version"),
         "{nothing}"
@@ -146,10 +149,13 @@ async fn a_polled_number_goes_off_up_the_ramp_and_back_to_the_byte() {
     shop.deploy(DOCUMENT).await;
     assert_eq!(shop.attempts(&world).await, 5);
     let mut seen = Vec::new();
-    for wish in [Wish::Off, RAMP[0], RAMP[1], RAMP[2]] {
-        apply(&*actuator, "orders", wish).await;
+    for desired in [RetryState::Off, RAMP[0], RAMP[1], RAMP[2]] {
+        apply(&*actuator, "orders", desired).await;
         seen.push(shop.attempts(&world).await);
-        assert_eq!(found(&*actuator).await, [("orders".to_owned(), Held::Ours(wish))]);
+        assert_eq!(
+            found(&*actuator).await,
+            [("orders".to_owned(), Observed::Managed(desired))]
+        );
         // Versions of ours do not pile up.
         assert_eq!(shop.versions().await, 2);
     }
@@ -157,8 +163,11 @@ async fn a_polled_number_goes_off_up_the_ramp_and_back_to_the_byte() {
     drop(actuator);
 
     let next = world.actuator(ORDERS).await;
-    assert_eq!(found(&*next).await, [("orders".to_owned(), Held::Ours(RAMP[2]))]);
-    apply(&*next, "orders", Wish::Original).await;
+    assert_eq!(
+        found(&*next).await,
+        [("orders".to_owned(), Observed::Managed(RAMP[2]))]
+    );
+    apply(&*next, "orders", RetryState::Original).await;
     assert_eq!(shop.polled(&world).await, DOCUMENT);
     assert_eq!(shop.versions().await, 1);
     assert_eq!(found(&*next).await, []);
@@ -172,13 +181,15 @@ async fn what_is_written_wrongly_is_said_by_its_name() {
     let shop = Shop::open(&world).await;
     shop.deploy("{\"other\": true}").await;
     let wrong = world.actuator(&ORDERS.replace("prod", "production")).await;
-    let error = try_apply(&*wrong, "orders", Wish::Off).await.unwrap_err();
+    let error = try_apply(&*wrong, "orders", RetryState::Off).await.unwrap_err();
     assert!(
         error.to_string().contains("no environment `production`"),
         "{error}"
     );
     let actuator = world.actuator(ORDERS).await;
-    let error = try_apply(&*actuator, "orders", Wish::Off).await.unwrap_err();
+    let error = try_apply(&*actuator, "orders", RetryState::Off)
+        .await
+        .unwrap_err();
     assert!(
         matches!(&error, ActuatorError::Refused { reason, .. } if reason.contains("pointer")),
         "{error}"
@@ -195,17 +206,17 @@ async fn a_version_that_a_user_deploys_meanwhile_is_what_comes_back() {
     let shop = Shop::open(&world).await;
     shop.deploy(DOCUMENT).await;
     let actuator = world.actuator(ORDERS).await;
-    apply(&*actuator, "orders", Wish::Off).await;
+    apply(&*actuator, "orders", RetryState::Off).await;
     let newer = DOCUMENT.replace("\"maxAttempts\": 5", "\"maxAttempts\": 8");
     shop.deploy(&newer).await;
     assert_ne!(
         found(&*actuator).await,
-        [("orders".to_owned(), Held::Ours(Wish::Off))],
+        [("orders".to_owned(), Observed::Managed(RetryState::Off))],
         "the loop must say it again"
     );
-    apply(&*actuator, "orders", Wish::Off).await;
+    apply(&*actuator, "orders", RetryState::Off).await;
     assert_eq!(shop.attempts(&world).await, 1);
-    apply(&*actuator, "orders", Wish::Original).await;
+    apply(&*actuator, "orders", RetryState::Original).await;
     assert_eq!(shop.polled(&world).await, newer);
     assert_eq!(found(&*actuator).await, []);
 }

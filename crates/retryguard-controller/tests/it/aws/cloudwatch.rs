@@ -4,8 +4,8 @@ use aws_sdk_cloudwatch::Client;
 use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{Dimension, MetricDatum};
 use retryguard_controller::clock::unix_time;
-use retryguard_controller::counts::Counts;
-use retryguard_controller::source::SourceError;
+use retryguard_controller::domain::counts::Counts;
+use retryguard_controller::reconcile::source::SourceError;
 use retryguard_parts::AwsKind;
 
 use super::world::{Failure, World};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use retryguard_controller::actuator::Wish;
 use retryguard_controller::config::Config;
+use retryguard_controller::domain::state::RetryState;
 use retryguard_controller::start;
 
 use super::world::change;
@@ -111,7 +111,7 @@ async fn a_dry_run_says_what_it_would_do() {
     let config = Config::parse(&file("", "", target), Path::new(".")).unwrap();
     let actuator = start::actuators(&config).await.unwrap().pop().unwrap();
     assert_eq!(
-        actuator.describe(&change("orders", Wish::Off)),
+        actuator.describe(&change("orders", RetryState::Off)),
         "set the variable AWS_MAX_ATTEMPTS of f, the variable AWS_MAX_ATTEMPTS of g, the parameter /a to 1 attempt"
     );
 }

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_lambda::primitives::Blob;
-use retryguard_controller::actuator::{ActuatorError, Held, Wish, aws::lambda};
+use retryguard_controller::adapters::actuator::aws::lambda;
+use retryguard_controller::domain::state::{Observed, RetryState};
+use retryguard_controller::reconcile::actuator::ActuatorError;
 use retryguard_parts::AwsKind;
 
 use super::world::{RAMP, World, apply, change, found, try_apply};
@@ -30,19 +32,22 @@ async fn life(kind: AwsKind) {
     world.create_function("writer", &USERS).await;
     let actuator = world.actuator(ORDERS).await;
     assert_eq!(found(&*actuator).await, []);
-    let losses = apply(&*actuator, "orders", Wish::Off).await;
+    let losses = apply(&*actuator, "orders", RetryState::Off).await;
     assert!(
         losses.iter().any(|loss| loss.0.contains("cold starts")),
         "{losses:?}"
     );
     assert_eq!(
         found(&*actuator).await,
-        [("orders".to_owned(), Held::Ours(Wish::Off))]
+        [("orders".to_owned(), Observed::Managed(RetryState::Off))]
     );
     let mut seen = vec![world.variables("writer").await["AWS_MAX_ATTEMPTS"].clone()];
-    for wish in RAMP {
-        apply(&*actuator, "orders", wish).await;
-        assert_eq!(found(&*actuator).await, [("orders".to_owned(), Held::Ours(wish))]);
+    for desired in RAMP {
+        apply(&*actuator, "orders", desired).await;
+        assert_eq!(
+            found(&*actuator).await,
+            [("orders".to_owned(), Observed::Managed(desired))]
+        );
         let now = world.variables("writer").await;
         seen.push(now["AWS_MAX_ATTEMPTS"].clone());
         for (name, value) in &USERS[1..] {
@@ -50,7 +55,7 @@ async fn life(kind: AwsKind) {
         }
     }
     assert_eq!(seen, ["1", "2", "2", "3"]);
-    apply(&*actuator, "orders", Wish::Original).await;
+    apply(&*actuator, "orders", RetryState::Original).await;
     assert_eq!(world.variables("writer").await, map(&USERS));
     assert_eq!(found(&*actuator).await, []);
 }
@@ -96,9 +101,9 @@ async fn a_running_function_sees_the_switch() {
         .await;
     let actuator = world.actuator(ORDERS).await;
     assert_eq!(invoke(&world).await, "\"5\"");
-    apply(&*actuator, "orders", Wish::Off).await;
+    apply(&*actuator, "orders", RetryState::Off).await;
     assert_eq!(invoke(&world).await, "\"1\"");
-    apply(&*actuator, "orders", Wish::Original).await;
+    apply(&*actuator, "orders", RetryState::Original).await;
     assert_eq!(invoke(&world).await, "\"5\"");
 }
 
@@ -119,8 +124,11 @@ async fn whoever_comes_after_a_kill_finds_and_gives_back_also_where_there_was_no
     let next = world
         .actuator("  table: {aws: {lambda: {functions: [writer, reader]}}}")
         .await;
-    assert_eq!(found(&*next).await, [("orders".to_owned(), Held::Ours(RAMP[2]))]);
-    apply(&*next, "orders", Wish::Original).await;
+    assert_eq!(
+        found(&*next).await,
+        [("orders".to_owned(), Observed::Managed(RAMP[2]))]
+    );
+    apply(&*next, "orders", RetryState::Original).await;
     assert_eq!(world.variables("writer").await, BTreeMap::new());
     assert_eq!(world.variables("reader").await, map(&USERS));
     assert_eq!(found(&*next).await, []);
@@ -135,7 +143,7 @@ async fn a_change_at_the_same_time_is_noticed_by_its_revision() {
     world.create_function("writer", &USERS).await;
     let actuator = world.actuator(ORDERS).await;
     let held = world.way.hold_change();
-    let off = change("orders", Wish::Off);
+    let off = change("orders", RetryState::Off);
     let user = async {
         let go = held.await.unwrap();
         world
@@ -150,7 +158,7 @@ async fn a_change_at_the_same_time_is_noticed_by_its_revision() {
         (now["AWS_MAX_ATTEMPTS"].as_str(), now["NEW"].as_str()),
         ("1", "yes")
     );
-    apply(&*actuator, "orders", Wish::Original).await;
+    apply(&*actuator, "orders", RetryState::Original).await;
     let back = world.variables("writer").await;
     assert_eq!(back, map(&[("AWS_MAX_ATTEMPTS", "4"), ("NEW", "yes")]));
 }
@@ -162,7 +170,7 @@ async fn what_a_user_sets_while_we_hold_it_stands() {
     };
     world.create_function("writer", &USERS).await;
     let actuator = world.actuator(ORDERS).await;
-    apply(&*actuator, "orders", Wish::Off).await;
+    apply(&*actuator, "orders", RetryState::Off).await;
     let mut now = world.variables("writer").await;
     now.insert("AWS_MAX_ATTEMPTS".to_owned(), "8".to_owned());
     let mine: Vec<(&str, &str)> = now
@@ -171,14 +179,14 @@ async fn what_a_user_sets_while_we_hold_it_stands() {
         .collect();
     world.set_variables("writer", &mine).await;
     assert!(
-        matches!(&found(&*actuator).await[..], [(_, Held::Theirs(what))] if what.contains("it is 8 now"))
+        matches!(&found(&*actuator).await[..], [(_, Observed::Overridden(what))] if what.contains("it is 8 now"))
     );
     let refused = try_apply(&*actuator, "orders", RAMP[0]).await;
     assert!(
         matches!(refused, Err(ActuatorError::Conflict { .. })),
         "{refused:?}"
     );
-    apply(&*actuator, "orders", Wish::Original).await;
+    apply(&*actuator, "orders", RetryState::Original).await;
     let after = world.variables("writer").await;
     assert_eq!(after["AWS_MAX_ATTEMPTS"], "8");
     assert!(!after.contains_key(lambda::HELD));
@@ -191,13 +199,17 @@ async fn what_cannot_be_changed_is_said_without_a_secret() {
         return;
     };
     let actuator = world.actuator(ORDERS).await;
-    let missing = try_apply(&*actuator, "orders", Wish::Off).await.unwrap_err();
+    let missing = try_apply(&*actuator, "orders", RetryState::Off)
+        .await
+        .unwrap_err();
     assert!(matches!(missing, ActuatorError::Refused { .. }), "{missing}");
 
     // One byte less than would be too much with ours in it.
     let long = "s".repeat(lambda::MOST_BYTES - 100);
     world.create_function("writer", &[("PASSWORD", &long)]).await;
-    let full = try_apply(&*actuator, "orders", Wish::Off).await.unwrap_err();
+    let full = try_apply(&*actuator, "orders", RetryState::Off)
+        .await
+        .unwrap_err();
     assert!(full.to_string().contains("shorten them"), "{full}");
 
     world
@@ -206,7 +218,9 @@ async fn what_cannot_be_changed_is_said_without_a_secret() {
             &[("PASSWORD", "hunter2"), (lambda::HELD, "{\"form\":9}")],
         )
         .await;
-    let strange = try_apply(&*actuator, "orders", Wish::Original).await.unwrap_err();
+    let strange = try_apply(&*actuator, "orders", RetryState::Original)
+        .await
+        .unwrap_err();
     assert!(matches!(strange, ActuatorError::Refused { .. }), "{strange}");
     for error in [missing, full, strange] {
         let text = format!("{error} {error:?}");

@@ -1,4 +1,4 @@
-use retryguard_controller::actuator::{Held, Wish};
+use retryguard_controller::domain::state::{Observed, RetryState};
 use retryguard_parts::AwsKind;
 
 use super::world::{RAMP, World, apply, found, try_apply};
@@ -16,10 +16,13 @@ async fn life(kind: AwsKind) {
             world.put_parameter("/shop/max-attempts", original).await;
         }
         let mut seen = Vec::new();
-        for wish in [Wish::Off, RAMP[0], RAMP[1], RAMP[2]] {
-            apply(&*actuator, "orders", wish).await;
+        for desired in [RetryState::Off, RAMP[0], RAMP[1], RAMP[2]] {
+            apply(&*actuator, "orders", desired).await;
             seen.push(world.parameter("/shop/max-attempts").await.unwrap());
-            assert_eq!(found(&*actuator).await, [("orders".to_owned(), Held::Ours(wish))]);
+            assert_eq!(
+                found(&*actuator).await,
+                [("orders".to_owned(), Observed::Managed(desired))]
+            );
         }
         let ramp = if original.is_some() {
             ["1", "3", "4", "6"]
@@ -27,7 +30,7 @@ async fn life(kind: AwsKind) {
             ["1", "2", "2", "3"]
         };
         assert_eq!(seen, ramp);
-        apply(&*actuator, "orders", Wish::Original).await;
+        apply(&*actuator, "orders", RetryState::Original).await;
         assert_eq!(world.parameter("/shop/max-attempts").await.as_deref(), original);
         assert_eq!(world.parameter(RECORD).await, None);
         assert_eq!(found(&*actuator).await, []);
@@ -61,7 +64,7 @@ async fn killed_at_any_point_it_is_found_and_given_back() {
     };
     world.put_parameter("/shop/max-attempts", "10").await;
     let killed = world.actuator(ORDERS).await;
-    apply(&*killed, "orders", Wish::Off).await;
+    apply(&*killed, "orders", RetryState::Off).await;
     let off = world.parameter(RECORD).await.unwrap();
     apply(&*killed, "orders", RAMP[2]).await;
     let half = world.parameter(RECORD).await.unwrap();
@@ -69,7 +72,7 @@ async fn killed_at_any_point_it_is_found_and_given_back() {
     // (record, value): before the first write of a value, before the second, after it, and given back but not forgotten.
     let states = [
         (&off, "10", None),
-        (&half, "1", Some(Wish::Off)),
+        (&half, "1", Some(RetryState::Off)),
         (&half, "6", Some(RAMP[2])),
         (&off, "10", None),
     ];
@@ -78,13 +81,13 @@ async fn killed_at_any_point_it_is_found_and_given_back() {
         world.put_parameter("/shop/max-attempts", value).await;
         let next = world.actuator(ORDERS).await;
         let expected: Vec<_> = held
-            .map(|wish| ("orders".to_owned(), Held::Ours(wish)))
+            .map(|desired| ("orders".to_owned(), Observed::Managed(desired)))
             .into_iter()
             .collect();
         assert_eq!(found(&*next).await, expected, "{value}");
-        apply(&*next, "orders", Wish::Off).await;
+        apply(&*next, "orders", RetryState::Off).await;
         assert_eq!(world.parameter("/shop/max-attempts").await.unwrap(), "1");
-        apply(&*next, "orders", Wish::Original).await;
+        apply(&*next, "orders", RetryState::Original).await;
         assert_eq!(world.parameter("/shop/max-attempts").await.unwrap(), "10");
         assert_eq!(world.parameter(RECORD).await, None);
     }
@@ -97,7 +100,7 @@ async fn what_a_former_configuration_held_is_found_by_its_name_and_another_owner
     };
     world.put_parameter("/shop/max-attempts", "10").await;
     let former = world.actuator(ORDERS).await;
-    apply(&*former, "orders", Wish::Off).await;
+    apply(&*former, "orders", RetryState::Off).await;
     world
         .put_parameter("/retryguard/held/other/theirs", "{\"form\":1}")
         .await;
@@ -106,13 +109,13 @@ async fn what_a_former_configuration_held_is_found_by_its_name_and_another_owner
         .await;
     assert_eq!(
         found(&*next).await,
-        [("orders".to_owned(), Held::Ours(Wish::Off))]
+        [("orders".to_owned(), Observed::Managed(RetryState::Off))]
     );
     assert!(
         try_apply(&*next, "orders", RAMP[0]).await.is_err(),
         "only to be given back"
     );
-    apply(&*next, "orders", Wish::Original).await;
+    apply(&*next, "orders", RetryState::Original).await;
     assert_eq!(world.parameter("/shop/max-attempts").await.unwrap(), "10");
     assert_eq!(found(&*next).await, []);
 }
@@ -132,7 +135,7 @@ async fn a_secret_parameter_is_not_touched() {
         .await
         .unwrap();
     let actuator = world.actuator(ORDERS).await;
-    let error = try_apply(&*actuator, "orders", Wish::Off)
+    let error = try_apply(&*actuator, "orders", RetryState::Off)
         .await
         .unwrap_err()
         .to_string();
@@ -149,15 +152,15 @@ async fn what_a_user_sets_while_we_hold_it_stands() {
     };
     world.put_parameter("/shop/max-attempts", "10").await;
     let actuator = world.actuator(ORDERS).await;
-    apply(&*actuator, "orders", Wish::Off).await;
+    apply(&*actuator, "orders", RetryState::Off).await;
     world.put_parameter("/shop/max-attempts", "7").await;
     let held = found(&*actuator).await;
     assert!(
-        matches!(&held[..], [(_, Held::Theirs(what))] if what.contains('7')),
+        matches!(&held[..], [(_, Observed::Overridden(what))] if what.contains('7')),
         "{held:?}"
     );
     assert!(try_apply(&*actuator, "orders", RAMP[0]).await.is_err());
-    apply(&*actuator, "orders", Wish::Original).await;
+    apply(&*actuator, "orders", RetryState::Original).await;
     assert_eq!(world.parameter("/shop/max-attempts").await.as_deref(), Some("7"));
     assert_eq!(world.parameter(RECORD).await, None);
     assert_eq!(found(&*actuator).await, []);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use retryguard_controller::actuator::{ActuatorError, Held, Wish};
+use retryguard_controller::domain::state::{Observed, RetryState};
+use retryguard_controller::reconcile::actuator::ActuatorError;
 use retryguard_parts::{Aws, AwsKind};
 
 use super::world::{Failure, World, apply, found, try_apply, with_source};
@@ -42,15 +43,15 @@ async fn who_is_told_to_slow_down_comes_back_and_not_for_ever() {
     let actuator = world.actuator(TARGETS).await;
     for (target, failure) in [("orders", TOO_MANY), ("users", THROTTLED), ("orders", BROKEN)] {
         world.way.fail(3, failure);
-        apply(&*actuator, target, Wish::Off).await;
-        apply(&*actuator, target, Wish::Original).await;
+        apply(&*actuator, target, RetryState::Off).await;
+        apply(&*actuator, target, RetryState::Original).await;
     }
 
     // The SDK's own retries are off: six requests are our six attempts, and no layer multiplies them.
     for (target, failure) in [("orders", TOO_MANY), ("users", THROTTLED)] {
         world.way.count();
         world.way.fail(100, failure);
-        let error = try_apply(&*actuator, target, Wish::Off).await.unwrap_err();
+        let error = try_apply(&*actuator, target, RetryState::Off).await.unwrap_err();
         assert!(matches!(error, ActuatorError::Busy { .. }), "{error}");
         assert_eq!(world.way.count(), 6);
         world.way.fail(0, failure);
@@ -72,7 +73,9 @@ async fn a_refusal_is_not_asked_again() {
     let actuator = world.actuator(TARGETS).await;
     world.way.count();
     world.way.fail(100, denied);
-    let error = try_apply(&*actuator, "orders", Wish::Off).await.unwrap_err();
+    let error = try_apply(&*actuator, "orders", RetryState::Off)
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("AccessDenied"), "{error}");
     assert_eq!(world.way.count(), 1);
 }
@@ -97,10 +100,10 @@ async fn a_service_that_is_gone_is_told_as_silent() {
     );
     let actuators = retryguard_controller::start::actuators(&super::world::config(&text)).await;
     let actuator = actuators.unwrap().pop().unwrap();
-    apply(&*actuator, "orders", Wish::Off).await;
+    apply(&*actuator, "orders", RetryState::Off).await;
     assert_eq!(
         found(&*actuator).await,
-        [("orders".to_owned(), Held::Ours(Wish::Off))]
+        [("orders".to_owned(), Observed::Managed(RetryState::Off))]
     );
     drop(world);
     Arc::into_inner(emulator).unwrap().process().kill();

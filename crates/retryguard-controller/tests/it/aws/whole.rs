@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{Dimension, MetricDatum};
 use retryguard_controller::clock::{sleep, unix_time};
-use retryguard_controller::run::{Ask, Ended, QUESTIONS, run};
+use retryguard_controller::reconcile::control_loop::{Ended, MOST_QUERIES, Query, run};
 use retryguard_controller::start;
 use retryguard_parts::AwsKind;
 use tokio::sync::{mpsc, oneshot};
@@ -72,8 +72,8 @@ targets:
 ",
         reach = world.reach()
     );
-    let parts = start::parts(&config(&text), false, false).await.unwrap();
-    let (asks, questions) = mpsc::channel(QUESTIONS);
+    let parts = start::components(&config(&text), false, false).await.unwrap();
+    let (asks, questions) = mpsc::channel(MOST_QUERIES);
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(run(parts, questions, async {
         let _ = stopped.await;
@@ -84,7 +84,7 @@ targets:
     assert!(back.iter().all(|now| steps.contains(&now.as_str())), "{back:?}");
     // A slow emulator may hide steps from whoever looks; the loop has counted them.
     let (send, answer) = oneshot::channel();
-    asks.send(Ask::Status(send)).await.unwrap();
+    asks.send(Query::Status(send)).await.unwrap();
     let changes = answer.await.unwrap()["actuators"][0]["changes"].clone();
     assert!(changes.as_u64() > Some(2), "off, steps, and back: {changes}");
     assert_eq!(world.variables("writer").await, before);

@@ -12,19 +12,21 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use retryguard_controller::actuator::{Actuator, ActuatorError, Change, Held, Loss, Wish};
 use retryguard_controller::clock::sleep;
-use retryguard_controller::config::{Config, aws::Reach};
-use retryguard_controller::source::Source;
+use retryguard_controller::config::Config;
+use retryguard_controller::config::aws::Reach;
+use retryguard_controller::domain::state::{Change, Loss, Observed, RetryState};
+use retryguard_controller::domain::target::TargetName;
+use retryguard_controller::reconcile::actuator::{Actuator, ActuatorError};
+use retryguard_controller::reconcile::source::Source;
 use retryguard_controller::start;
-use retryguard_controller::target::TargetName;
 use retryguard_core::Ratio;
 use retryguard_parts::{Aws, AwsKind};
 
-pub(super) const RAMP: [Wish; 3] = [part(0, 125_000_000), part(1, 250_000_000), part(2, 500_000_000)];
+pub(super) const RAMP: [RetryState; 3] = [part(0, 125_000_000), part(1, 250_000_000), part(2, 500_000_000)];
 
-const fn part(step: u8, parts: u64) -> Wish {
-    Wish::Part {
+const fn part(step: u8, parts: u64) -> RetryState {
+    RetryState::Part {
         step,
         share: Ratio::from_parts(parts),
     }
@@ -82,7 +84,7 @@ impl World {
             profile: None,
             request_timeout: PATIENCE,
         };
-        let sdk = retryguard_controller::aws::configuration("test", &reach)
+        let sdk = retryguard_controller::adapters::aws::configuration("test", &reach)
             .await
             .unwrap();
         let (way, address) = Way::open(aws.url()).await;
@@ -109,9 +111,9 @@ impl World {
 
     /// As [`World::reach`], by another address.
     pub(super) fn reach_at(&self, endpoint: &str) -> String {
-        let (region, file, patience) = (self.region, &self.credentials, PATIENCE.as_secs());
+        let (region, file, retry) = (self.region, &self.credentials, PATIENCE.as_secs());
         format!(
-            "region: {region}, endpoint: \"{endpoint}\", credentialsFile: \"{file}\", requestTimeout: {patience}s"
+            "region: {region}, endpoint: \"{endpoint}\", credentialsFile: \"{file}\", requestTimeout: {retry}s"
         )
     }
 
@@ -266,10 +268,10 @@ fn environment(variables: &[(&str, &str)]) -> Environment {
         .build()
 }
 
-pub(super) fn change(target: &str, wish: Wish) -> Change {
+pub(super) fn change(target: &str, desired: RetryState) -> Change {
     Change {
         target: TargetName::new(target),
-        wish,
+        desired,
         why: "a test".to_owned(),
         term: 7,
     }
@@ -278,18 +280,18 @@ pub(super) fn change(target: &str, wish: Wish) -> Change {
 pub(super) async fn try_apply(
     actuator: &dyn Actuator,
     target: &str,
-    wish: Wish,
+    desired: RetryState,
 ) -> Result<Vec<Loss>, ActuatorError> {
-    actuator.apply(&change(target, wish)).await
+    actuator.apply(&change(target, desired)).await
 }
 
-pub(super) async fn apply(actuator: &dyn Actuator, target: &str, wish: Wish) -> Vec<Loss> {
-    try_apply(actuator, target, wish)
+pub(super) async fn apply(actuator: &dyn Actuator, target: &str, desired: RetryState) -> Vec<Loss> {
+    try_apply(actuator, target, desired)
         .await
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub(super) async fn found(actuator: &dyn Actuator) -> Vec<(String, Held)> {
+pub(super) async fn found(actuator: &dyn Actuator) -> Vec<(String, Observed)> {
     let found = actuator.find().await.unwrap_or_else(|error| panic!("{error}"));
     found
         .into_iter()

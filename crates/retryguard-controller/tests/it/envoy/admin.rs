@@ -1,6 +1,7 @@
 //! The admin endpoint of real Envoys.
 
-use retryguard_controller::actuator::{Actuator, ActuatorError, Found, Held, Wish};
+use retryguard_controller::domain::state::{Found, Observed, RetryState};
+use retryguard_controller::reconcile::actuator::{Actuator, ActuatorError};
 use retryguard_parts::{Envoy, free_port};
 
 use super::world::*;
@@ -18,10 +19,10 @@ async fn modify(envoy: &Envoy, query: &str) {
     assert!(client().post(url).send().await.unwrap().status().is_success());
 }
 
-fn ours(wish: Wish) -> Vec<Found> {
+fn ours(desired: RetryState) -> Vec<Found> {
     vec![Found {
         target: reviews(),
-        held: Held::Ours(wish),
+        held: Observed::Managed(desired),
     }]
 }
 
@@ -38,16 +39,16 @@ async fn off_and_back_on_a_name_with_pipes() {
     let actuator = admin(&[envoy.admin()], &[PIPED]);
     assert_eq!(actuator.find().await.unwrap(), []);
     assert_eq!(service.attempts_of_a_call(&envoy).await, ON);
-    assert_eq!(apply(&actuator, Wish::Off).await, Vec::<String>::new());
+    assert_eq!(apply(&actuator, RetryState::Off).await, Vec::<String>::new());
     assert_eq!(service.attempts_of_a_call(&envoy).await, 1);
     // Again is a success.
-    apply(&actuator, Wish::Off).await;
+    apply(&actuator, RetryState::Off).await;
     assert_eq!(apply(&actuator, half()).await.len(), 2);
     assert!(service.attempts_of_a_call(&envoy).await > 1);
     // One that starts anew finds it.
     let another = admin(&[envoy.admin()], &[PIPED]);
     assert_eq!(another.find().await.unwrap(), ours(half()));
-    apply(&another, Wish::Original).await;
+    apply(&another, RetryState::Original).await;
     assert_eq!(service.attempts_of_a_call(&envoy).await, ON);
     let runtime = client()
         .get(format!("{}/runtime", envoy.admin()))
@@ -68,11 +69,11 @@ async fn an_envoy_that_restarts_forgets_and_is_seen_to() {
         return;
     };
     let actuator = admin(&[envoy.admin()], &["reviews"]);
-    apply(&actuator, Wish::Off).await;
-    assert_eq!(actuator.find().await.unwrap(), ours(Wish::Off));
+    apply(&actuator, RetryState::Off).await;
+    assert_eq!(actuator.find().await.unwrap(), ours(RetryState::Off));
     envoy.restart();
     assert_eq!(actuator.find().await.unwrap(), []);
-    apply(&actuator, Wish::Off).await;
+    apply(&actuator, RetryState::Off).await;
     assert_eq!(service.attempts_of_a_call(&envoy).await, 1);
 }
 
@@ -82,10 +83,10 @@ async fn an_operators_own_number_is_respected() {
     let Some(envoy) = plain(service.port) else { return };
     let actuator = admin(&[envoy.admin()], &["reviews"]);
     modify(&envoy, "circuit_breakers.reviews.default.max_retries=2").await;
-    let refused = actuator.apply(&change(Wish::Off)).await.unwrap_err();
+    let refused = actuator.apply(&change(RetryState::Off)).await.unwrap_err();
     assert!(matches!(refused, ActuatorError::Conflict { .. }), "{refused}");
     modify(&envoy, "circuit_breakers.reviews.default.max_retries=").await;
-    apply(&actuator, Wish::Off).await;
+    apply(&actuator, RetryState::Off).await;
     // Somebody gives the cluster a budget while it is off.
     modify(
         &envoy,
@@ -94,11 +95,11 @@ async fn an_operators_own_number_is_respected() {
     .await;
     let found = actuator.find().await.unwrap();
     assert!(
-        matches!(&found[0].held, Held::Theirs(what) if what.contains("to 40")),
+        matches!(&found[0].held, Observed::Overridden(what) if what.contains("to 40")),
         "{found:?}"
     );
-    assert!(actuator.apply(&change(Wish::Off)).await.is_err());
-    apply(&actuator, Wish::Original).await;
+    assert!(actuator.apply(&change(RetryState::Off)).await.is_err());
+    apply(&actuator, RetryState::Original).await;
     let runtime = client()
         .get(format!("{}/runtime", envoy.admin()))
         .send()
@@ -112,14 +113,15 @@ async fn an_operators_own_number_is_respected() {
 async fn a_cluster_of_a_former_configuration_is_found_and_restored() {
     let service = Down::start().await;
     let Some(envoy) = plain(service.port) else { return };
-    apply(&admin(&[envoy.admin()], &["reviews"]), Wish::Off).await;
+    apply(&admin(&[envoy.admin()], &["reviews"]), RetryState::Off).await;
     let settings = retryguard_controller::config::actuator::envoy::Admin {
         addresses: vec![envoy.admin()],
         layer: "admin".to_owned(),
     };
-    let later = retryguard_controller::actuator::envoy::Admin::start(&settings, Vec::new()).unwrap();
-    assert_eq!(later.find().await.unwrap(), ours(Wish::Off));
-    apply(&later, Wish::Original).await;
+    let later =
+        retryguard_controller::adapters::actuator::envoy::Admin::start(&settings, Vec::new()).unwrap();
+    assert_eq!(later.find().await.unwrap(), ours(RetryState::Off));
+    apply(&later, RetryState::Original).await;
     assert_eq!(service.attempts_of_a_call(&envoy).await, ON);
 }
 
@@ -132,14 +134,14 @@ async fn one_dead_sidecar_does_not_keep_the_others_from_being_told() {
     let Some(other) = plain(service.port) else { return };
     let actuator = admin(&[other.admin(), envoy.admin()], &["reviews"]);
     envoy.process().kill();
-    let losses = apply(&actuator, Wish::Off).await;
+    let losses = apply(&actuator, RetryState::Off).await;
     assert!(losses[0].contains("does not answer"), "{losses:?}");
     assert_eq!(service.attempts_of_a_call(&other).await, 1);
     // It comes back with nothing, which is what is reported: the loop tells it again.
     envoy.restart();
     assert_eq!(actuator.find().await.unwrap(), []);
-    assert_eq!(apply(&actuator, Wish::Off).await, Vec::<String>::new());
-    assert_eq!(actuator.find().await.unwrap(), ours(Wish::Off));
+    assert_eq!(apply(&actuator, RetryState::Off).await, Vec::<String>::new());
+    assert_eq!(actuator.find().await.unwrap(), ours(RetryState::Off));
     drop((envoy, other));
     let gone = actuator.find().await.unwrap_err();
     assert!(matches!(gone, ActuatorError::Unreachable { .. }), "{gone}");

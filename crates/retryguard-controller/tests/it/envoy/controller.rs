@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use retryguard_controller::board::Watched;
+use retryguard_controller::adapters::election::single::SingleInstance;
 use retryguard_controller::config::Config;
-use retryguard_controller::lead::Alone;
-use retryguard_controller::run::{Ask, Asking, Ended, Parts, QUESTIONS, run};
+use retryguard_controller::domain::target::TargetSpec;
+use retryguard_controller::reconcile::control_loop::{
+    Components, Ended, MOST_QUERIES, Query, QuerySender, run,
+};
 use retryguard_controller::start;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -13,7 +15,7 @@ use tokio::task::JoinHandle;
 
 /// A controller that runs until it is stopped.
 pub(crate) struct Controller {
-    asks: Asking,
+    asks: QuerySender,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<Ended>,
 }
@@ -23,26 +25,26 @@ impl Controller {
         let config = Config::parse(configuration, Path::new(".")).unwrap();
         let actuators = start::actuators(&config).await.unwrap();
         let sources = start::sources(&config).await.unwrap();
-        let watched = config
+        let targets = config
             .targets
             .iter()
-            .map(|target| Watched {
+            .map(|target| TargetSpec {
                 name: target.name.clone(),
                 guards: target.guards.clone(),
                 source: sources[0].name(),
                 actuators: (0..actuators.len()).collect(),
             })
             .collect();
-        let parts = Parts {
-            watched,
+        let parts = Components {
+            targets,
             sources,
             actuators,
-            lead: Box::new(Alone),
+            election: Box::new(SingleInstance),
             limits: config.limits,
             dry_run: false,
             leave: false,
         };
-        let (asks, questions) = mpsc::channel(QUESTIONS);
+        let (asks, questions) = mpsc::channel(MOST_QUERIES);
         let (stop, stopped) = oneshot::channel();
         let ended = tokio::spawn(run(parts, questions, async {
             let _ = stopped.await;
@@ -52,13 +54,13 @@ impl Controller {
 
     pub(crate) async fn status(&self) -> Value {
         let (answer, status) = oneshot::channel();
-        self.asks.send(Ask::Status(answer)).await.unwrap();
+        self.asks.send(Query::Status(answer)).await.unwrap();
         status.await.unwrap()
     }
 
     pub(crate) async fn metrics(&self) -> String {
         let (answer, metrics) = oneshot::channel();
-        self.asks.send(Ask::Metrics(answer)).await.unwrap();
+        self.asks.send(Query::Metrics(answer)).await.unwrap();
         metrics.await.unwrap()
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use retryguard_controller::actuator::{Actuator, Wish};
+use retryguard_controller::domain::state::RetryState;
+use retryguard_controller::reconcile::actuator::Actuator;
 use retryguard_parts::free_port;
 
 use super::hostile::{Speaker, channel};
@@ -52,7 +53,7 @@ async fn a_change_reaches_all_of_a_hundred() {
     })
     .await;
     let begun = Instant::now();
-    assert_eq!(apply(&*rtds, Wish::Off).await, Vec::<String>::new());
+    assert_eq!(apply(&*rtds, RetryState::Off).await, Vec::<String>::new());
     let confirmed = begun.elapsed();
     let mut delays = Vec::new();
     while delays.len() < SPEAKERS {

@@ -4,8 +4,9 @@ use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
 use envoy_types::pb::envoy::service::runtime::v3::runtime_discovery_service_client::RuntimeDiscoveryServiceClient;
 use envoy_types::pb::google::rpc::Status as Problem;
-use retryguard_controller::actuator::{Actuator, Wish};
 use retryguard_controller::config::listen::Tls;
+use retryguard_controller::domain::state::RetryState;
+use retryguard_controller::reconcile::actuator::Actuator;
 use retryguard_parts::free_port;
 use tokio::sync::mpsc;
 use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
@@ -86,7 +87,7 @@ async fn a_refusal_is_seen_and_named() {
         let second = speaker.answer().await;
         speaker.reply(&second, Some("I do not like this layer")).await;
     };
-    let (losses, ()) = tokio::join!(apply(&rtds, Wish::Off), refuses);
+    let (losses, ()) = tokio::join!(apply(&rtds, RetryState::Off), refuses);
     assert!(losses[0].contains("1 of 1 Envoys refused"), "{losses:?}");
     let details = rtds.details();
     assert_eq!(
@@ -99,7 +100,7 @@ async fn a_refusal_is_seen_and_named() {
         let third = speaker.answer().await;
         speaker.reply(&third, None).await;
     };
-    let (losses, ()) = tokio::join!(apply(&rtds, Wish::Original), accepts);
+    let (losses, ()) = tokio::join!(apply(&rtds, RetryState::Original), accepts);
     assert_eq!(losses, Vec::<String>::new());
     assert!(rtds.details()["nodes"][0]["refused"].is_null());
 }
@@ -152,7 +153,7 @@ async fn a_reader_that_sleeps_gets_the_last_word_and_is_waited_for_once() {
     sleeper.subscribe("sleeper", &["retryguard"], "").await;
     streams(&rtds, 1).await;
     for _ in 0..50 {
-        let losses = apply(&rtds, Wish::Off).await;
+        let losses = apply(&rtds, RetryState::Off).await;
         assert!(losses[0].contains("not confirmed"), "{losses:?}");
         apply(&rtds, half()).await;
     }
@@ -204,7 +205,10 @@ async fn the_token_is_asked_for_over_tls() {
         .metadata_mut()
         .insert("authorization", "bearer open-sesame".parse().unwrap());
     let mut client = RuntimeDiscoveryServiceClient::new(channel.clone());
-    client.stream_runtime(lower).await.expect("the scheme in any case");
+    client
+        .stream_runtime(lower)
+        .await
+        .expect("the scheme in any case");
     let mut speaker = Speaker::open(channel, Some("open-sesame")).await.unwrap();
     speaker.subscribe("known", &["retryguard"], "").await;
     assert_eq!(speaker.answer().await.version_info, "retryguard/1");

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use retryguard_controller::run::Ended;
+use retryguard_controller::reconcile::control_loop::Ended;
 use retryguard_parts::{Envoy, Process, free_port};
 
 use super::controller::Controller;

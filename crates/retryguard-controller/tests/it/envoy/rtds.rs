@@ -1,6 +1,7 @@
 //! Runtime discovery under one real Envoy.
 
-use retryguard_controller::actuator::{Actuator, Found, Held, Wish};
+use retryguard_controller::domain::state::{Found, Observed, RetryState};
+use retryguard_controller::reconcile::actuator::Actuator;
 use retryguard_parts::free_port;
 
 use super::world::*;
@@ -21,14 +22,14 @@ async fn off_and_back(edit: impl Fn(String) -> String) {
     };
     streams(&rtds, 1).await;
     assert_eq!(service.attempts_of_a_call(&envoy).await, ON);
-    assert_eq!(apply(&rtds, Wish::Off).await, Vec::<String>::new());
+    assert_eq!(apply(&rtds, RetryState::Off).await, Vec::<String>::new());
     // The answer to `apply` is the Envoy's own word that it has it.
     assert_eq!(service.attempts_of_a_call(&envoy).await, 1);
     let losses = apply(&rtds, half()).await;
     assert_eq!(losses.len(), 2, "{losses:?}");
     let partly = service.attempts_of_a_call(&envoy).await;
     assert!(partly > 1, "one retry at a time is let through: {partly}");
-    assert_eq!(apply(&rtds, Wish::Original).await, Vec::<String>::new());
+    assert_eq!(apply(&rtds, RetryState::Original).await, Vec::<String>::new());
     assert_eq!(service.attempts_of_a_call(&envoy).await, ON);
     let details = rtds.details();
     assert_eq!(details["nodes"][0]["id"], "sidecar-1", "{details}");
@@ -89,7 +90,7 @@ async fn an_envoy_that_restarts_is_told_at_once() {
     settings.confirm_within = std::time::Duration::from_secs(1);
     let rtds = rtds_with(&settings).await;
     rtds.find().await.unwrap();
-    let losses = apply(&rtds, Wish::Off).await;
+    let losses = apply(&rtds, RetryState::Off).await;
     assert!(losses[0].contains("no Envoy is connected"), "{losses:?}");
     // Its start waits for the first answer, so its very first call is without retries.
     let Some(mut envoy) = envoy(service.port, port, as_it_is) else {
@@ -118,10 +119,10 @@ async fn a_controller_that_was_killed_finds_what_it_had_changed() {
     let second = rtds_with(&patient).await;
     let held = Found {
         target: reviews(),
-        held: Held::Ours(half()),
+        held: Observed::Managed(half()),
     };
     assert_eq!(second.find().await.unwrap(), [held]);
-    apply(&second, Wish::Original).await;
+    apply(&second, RetryState::Original).await;
     assert_eq!(service.attempts_of_a_call(&envoy).await, ON);
 }
 
@@ -135,12 +136,13 @@ async fn what_no_target_names_any_more_is_restored() {
         return;
     };
     streams(&first, 1).await;
-    apply(&first, Wish::Off).await;
+    apply(&first, RetryState::Off).await;
     drop(first);
     let targets = vec![(reviews(), target(&["another-cluster"]))];
     let second = loop {
         let settings = rtds_settings(port);
-        match retryguard_controller::actuator::envoy::Rtds::start(&settings, targets.clone()).await {
+        match retryguard_controller::adapters::actuator::envoy::Rtds::start(&settings, targets.clone()).await
+        {
             Ok(second) => break second,
             Err(_) => pause(50).await,
         }
@@ -162,7 +164,7 @@ async fn the_admin_layer_above_is_the_operators_cure() {
         return;
     };
     streams(&rtds, 1).await;
-    apply(&rtds, Wish::Off).await;
+    apply(&rtds, RetryState::Off).await;
     drop(rtds);
     assert_eq!(service.attempts_of_a_call(&envoy).await, 1);
     // The command of the bootstrap's comment, and of the guide.
@@ -188,7 +190,7 @@ async fn one_that_does_not_lead_refuses_and_lets_go() {
     assert_eq!(rtds.details()["streams"], 0);
     rtds.find().await.unwrap();
     streams(&rtds, 1).await;
-    apply(&rtds, Wish::Off).await;
+    apply(&rtds, RetryState::Off).await;
     rtds.stand_down();
     until("the stream is closed", || async {
         rtds.details()["streams"] == 0

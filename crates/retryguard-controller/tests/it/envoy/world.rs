@@ -9,11 +9,12 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use http::StatusCode;
-use retryguard_controller::actuator::envoy::{Admin, Rtds};
-use retryguard_controller::actuator::{Actuator, Change, Wish};
+use retryguard_controller::adapters::actuator::envoy::{Admin, Rtds};
 use retryguard_controller::config::actuator::envoy as settings;
 use retryguard_controller::config::listen::Listen;
-use retryguard_controller::target::TargetName;
+use retryguard_controller::domain::state::{Change, RetryState};
+use retryguard_controller::domain::target::TargetName;
+use retryguard_controller::reconcile::actuator::Actuator;
 use retryguard_core::ratio::Ratio;
 use retryguard_parts::Envoy;
 
@@ -125,25 +126,25 @@ pub(crate) fn admin(addresses: &[String], clusters: &[&str]) -> Admin {
     Admin::start(&settings, vec![(reviews(), target(clusters))]).unwrap()
 }
 
-pub(crate) fn change(wish: Wish) -> Change {
+pub(crate) fn change(desired: RetryState) -> Change {
     Change {
         target: reviews(),
-        wish,
+        desired,
         why: "a test wants it".to_owned(),
         term: 1,
     }
 }
 
-pub(crate) fn half() -> Wish {
-    Wish::Part {
+pub(crate) fn half() -> RetryState {
+    RetryState::Part {
         step: 2,
         share: Ratio::percent(50),
     }
 }
 
 /// Applies, and gives the losses as text.
-pub(crate) async fn apply(actuator: &dyn Actuator, wish: Wish) -> Vec<String> {
-    let losses = actuator.apply(&change(wish)).await.unwrap();
+pub(crate) async fn apply(actuator: &dyn Actuator, desired: RetryState) -> Vec<String> {
+    let losses = actuator.apply(&change(desired)).await.unwrap();
     losses.into_iter().map(|loss| loss.0).collect()
 }
 

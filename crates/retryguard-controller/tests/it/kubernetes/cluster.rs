@@ -7,19 +7,20 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use retryguard_controller::actuator::istio::Istio;
-use retryguard_controller::actuator::{Actuator as _, Change, Held, Loss, Wish};
+use retryguard_controller::adapters::actuator::istio::Istio;
 use retryguard_controller::config::actuator::istio::{Settings, Target};
-use retryguard_controller::target::TargetName;
+use retryguard_controller::domain::state::{Change, Loss, Observed, RetryState};
+use retryguard_controller::domain::target::TargetName;
+use retryguard_controller::reconcile::actuator::Actuator as _;
 use retryguard_core::ratio::Ratio;
 use retryguard_parts::Kubernetes;
 use serde_json::{Value, json};
 
 /// The steps of the usual ramp.
-pub(crate) const RAMP: [Wish; 3] = [step(0, 8), step(1, 4), step(2, 2)];
+pub(crate) const RAMP: [RetryState; 3] = [step(0, 8), step(1, 4), step(2, 2)];
 
-const fn step(step: u8, of: u64) -> Wish {
-    Wish::Part {
+const fn step(step: u8, of: u64) -> RetryState {
+    RetryState::Part {
         step,
         share: Ratio::from_parts(Ratio::PARTS / of),
     }
@@ -165,11 +166,11 @@ impl Cluster {
 }
 
 /// Changes, and must succeed.
-pub(crate) async fn apply(istio: &Istio, target: &str, wish: Wish) -> Vec<Loss> {
+pub(crate) async fn apply(istio: &Istio, target: &str, desired: RetryState) -> Vec<Loss> {
     let why = format!("{target}: rejections 40.0 % above 20.0 % of 100 calls");
     let change = Change {
         target: TargetName::new(target),
-        wish,
+        desired,
         why,
         term: 1,
     };
@@ -177,7 +178,7 @@ pub(crate) async fn apply(istio: &Istio, target: &str, wish: Wish) -> Vec<Loss> 
 }
 
 /// What is held, by target.
-pub(crate) async fn found(istio: &Istio) -> Vec<(String, Held)> {
+pub(crate) async fn found(istio: &Istio) -> Vec<(String, Observed)> {
     let found = istio.find().await.unwrap();
     found
         .into_iter()
@@ -199,7 +200,7 @@ pub(crate) fn resource() -> ApiResource {
 }
 
 pub(crate) async fn client(kubeconfig: &Path) -> Client {
-    retryguard_controller::kubernetes::client(Some(kubeconfig))
+    retryguard_controller::adapters::kubernetes::client(Some(kubeconfig))
         .await
         .unwrap()
 }

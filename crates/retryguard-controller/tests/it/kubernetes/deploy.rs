@@ -7,11 +7,12 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
-use retryguard_controller::actuator::istio::Istio;
-use retryguard_controller::actuator::{Actuator as _, Wish};
+use retryguard_controller::adapters::actuator::istio::Istio;
+use retryguard_controller::adapters::election::kubernetes::Lease;
 use retryguard_controller::config::Config;
-use retryguard_controller::lead::kubernetes::Lease;
-use retryguard_controller::lead::{Lead as _, Standing};
+use retryguard_controller::domain::state::RetryState;
+use retryguard_controller::reconcile::actuator::Actuator as _;
+use retryguard_controller::reconcile::election::{LeaderElection as _, Leadership};
 use serde_json::json;
 
 use super::cluster::{Cluster, apply, client, found, off, post, resource, to};
@@ -136,14 +137,14 @@ async fn the_account_of_the_manifests_can_do_everything_that_the_controller_does
         .await;
     let before = cluster.text("a").await;
     let istio = cluster.istio_as(account.clone(), &["a", "b"]);
-    apply(&istio, "a", Wish::Off).await;
-    apply(&istio, "b", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
+    apply(&istio, "b", RetryState::Off).await;
     assert_eq!(cluster.spec("a").await["http"][0]["retries"], off());
     assert_eq!(cluster.names().await, ["a", "retryguard-b"]);
     assert_eq!(found(&istio).await.len(), 2);
     hears_of_edits(&cluster, &istio).await;
-    apply(&istio, "a", Wish::Original).await;
-    apply(&istio, "b", Wish::Original).await;
+    apply(&istio, "a", RetryState::Original).await;
+    apply(&istio, "b", RetryState::Original).await;
     assert_eq!(cluster.text("a").await, before);
     assert_eq!(cluster.names().await, ["a"]);
     assert_eq!(cluster.events("a").await.len(), 2, "events were written");
@@ -151,8 +152,8 @@ async fn the_account_of_the_manifests_can_do_everything_that_the_controller_does
     let term = std::time::Duration::from_secs(15);
     let mut lease = Lease::new(account, "retryguard", "retryguard-controller", "test", term);
     for _ in 0..2 {
-        let standing = lease.ask().await.unwrap();
-        assert!(matches!(standing, Standing::Leading { .. }), "{standing:?}");
+        let standing = lease.campaign().await.unwrap();
+        assert!(matches!(standing, Leadership::Leader { .. }), "{standing:?}");
     }
     lease.resign().await.unwrap();
 }
@@ -203,7 +204,7 @@ async fn the_account_can_do_nothing_else() {
         "test",
         std::time::Duration::from_secs(15),
     );
-    let error = lease.ask().await.unwrap_err();
+    let error = lease.campaign().await.unwrap_err();
     assert!(error.to_string().contains("forbidden"), "{error}");
 }
 
@@ -242,10 +243,10 @@ async fn the_guides_service_and_configuration_fit_together() {
         .collect();
     let istio = Istio::new(cluster.client.clone(), settings, &targets, "test");
     let objects: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), "bookinfo", &resource());
-    apply(&istio, "reviews", Wish::Off).await;
+    apply(&istio, "reviews", RetryState::Off).await;
     let object = objects.get("reviews").await.unwrap();
     assert_eq!(object.data["spec"]["http"][0]["retries"], off());
-    apply(&istio, "reviews", Wish::Original).await;
+    apply(&istio, "reviews", RetryState::Original).await;
     let object = objects.get("reviews").await.unwrap();
     assert_eq!(object.data["spec"]["http"][0]["retries"]["attempts"], 5);
 }

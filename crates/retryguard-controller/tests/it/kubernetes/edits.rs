@@ -1,4 +1,4 @@
-use retryguard_controller::actuator::{Held, Wish};
+use retryguard_controller::domain::state::{Observed, RetryState};
 use serde_json::json;
 
 use super::cluster::{Cluster, RAMP, apply, found, off, to};
@@ -16,7 +16,7 @@ async fn an_edit_of_the_retries_stands_and_is_what_comes_back_the_next_time() {
     };
     one_route(&cluster).await;
     let istio = cluster.istio(&["a"]);
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     let edit = json!({"attempts": 1, "retryOn": "reset"});
     cluster
         .patch(
@@ -24,16 +24,16 @@ async fn an_edit_of_the_retries_stands_and_is_what_comes_back_the_next_time() {
             json!([{"op": "replace", "path": "/spec/http/0/retries", "value": edit}]),
         )
         .await;
-    let [(target, Held::Theirs(sentence))] = &found(&istio).await[..] else {
+    let [(target, Observed::Overridden(sentence))] = &found(&istio).await[..] else {
         panic!("not seen")
     };
     assert_eq!(target, "a");
     assert!(sentence.contains("route `main`"), "{sentence}");
-    for wish in [Wish::Off, RAMP[0], RAMP[1]] {
-        apply(&istio, "a", wish).await;
+    for desired in [RetryState::Off, RAMP[0], RAMP[1]] {
+        apply(&istio, "a", desired).await;
         assert_eq!(cluster.spec("a").await["http"][0]["retries"], edit);
     }
-    apply(&istio, "a", Wish::Original).await;
+    apply(&istio, "a", RetryState::Original).await;
     assert_eq!(cluster.spec("a").await["http"][0]["retries"], edit);
     assert_eq!(cluster.annotations("a").await, 0);
     let events = cluster.events("a").await;
@@ -43,9 +43,9 @@ async fn an_edit_of_the_retries_stands_and_is_what_comes_back_the_next_time() {
         .count();
     assert_eq!(told, 1, "{events:?}");
     // The next episode.
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     assert_eq!(cluster.spec("a").await["http"][0]["retries"], off());
-    apply(&istio, "a", Wish::Original).await;
+    apply(&istio, "a", RetryState::Original).await;
     assert_eq!(cluster.spec("a").await["http"][0]["retries"], edit);
 }
 
@@ -56,7 +56,7 @@ async fn edits_of_other_fields_and_new_routes_go_along() {
     };
     one_route(&cluster).await;
     let istio = cluster.istio(&["a"]);
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     cluster
         .patch(
             "a",
@@ -67,21 +67,21 @@ async fn edits_of_other_fields_and_new_routes_go_along() {
             ]),
         )
         .await;
-    // The new route makes what stands differ from every wish, so the loop says again what it wants.
-    let [(_, Held::Ours(wish))] = found(&istio).await[..] else {
+    // The new route makes what stands differ from every desired state, so the loop says again what it wants.
+    let [(_, Observed::Managed(desired))] = found(&istio).await[..] else {
         panic!("not seen")
     };
     assert!(
-        ![Wish::Off, Wish::Original, RAMP[0], RAMP[1], RAMP[2]].contains(&wish),
-        "{wish:?}"
+        ![RetryState::Off, RetryState::Original, RAMP[0], RAMP[1], RAMP[2]].contains(&desired),
+        "{desired:?}"
     );
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     let spec = cluster.spec("a").await;
     assert_eq!(
         [&spec["http"][0]["retries"], &spec["http"][1]["retries"]],
         [&off(), &off()]
     );
-    apply(&istio, "a", Wish::Original).await;
+    apply(&istio, "a", RetryState::Original).await;
     let spec = cluster.spec("a").await;
     assert_eq!(spec["http"][0]["retries"], json!({"attempts": 7}));
     assert_eq!(
@@ -99,7 +99,7 @@ async fn a_tool_that_applies_the_whole_object_again_is_not_fought() {
     one_route(&cluster).await;
     let before = cluster.text("a").await;
     let istio = cluster.istio(&["a"]);
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     // As `kubectl replace` does it: neither our block nor our annotation survives.
     let mut whole = cluster.objects().get("a").await.unwrap();
     whole.metadata.annotations = None;
@@ -109,15 +109,15 @@ async fn a_tool_that_applies_the_whole_object_again_is_not_fought() {
         .replace("a", &Default::default(), &whole)
         .await
         .unwrap();
-    let [(_, Held::Theirs(_))] = &found(&istio).await[..] else {
+    let [(_, Observed::Overridden(_))] = &found(&istio).await[..] else {
         panic!("not seen")
     };
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     apply(&istio, "a", RAMP[0]).await;
     assert_eq!(cluster.text("a").await, before, "not fought, and not marked");
-    apply(&istio, "a", Wish::Original).await;
+    apply(&istio, "a", RetryState::Original).await;
     assert_eq!(found(&istio).await, []);
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     assert_eq!(
         cluster.spec("a").await["http"][0]["retries"],
         off(),
@@ -140,7 +140,7 @@ async fn a_tool_that_owns_the_list_by_server_side_apply_is_told_of_the_conflict_
         .await
         .unwrap();
     let istio = cluster.istio(&["a"]);
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     let error = cluster
         .objects()
         .patch("a", &flux, &Patch::Apply(&whole))
@@ -153,7 +153,7 @@ async fn a_tool_that_owns_the_list_by_server_side_apply_is_told_of_the_conflict_
         .patch("a", &flux.force(), &Patch::Apply(&whole))
         .await
         .unwrap();
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     assert_eq!(cluster.spec("a").await, whole["spec"]);
 }
 
@@ -164,7 +164,7 @@ async fn an_object_that_is_deleted_while_off_is_gone_and_a_new_one_is_new() {
     };
     one_route(&cluster).await;
     let istio = cluster.istio(&["a"]);
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     cluster.delete("a").await;
     assert_eq!(found(&istio).await, []);
     cluster
@@ -173,9 +173,9 @@ async fn an_object_that_is_deleted_while_off_is_gone_and_a_new_one_is_new() {
             json!({"hosts": ["a"], "http": [{"route": to("a"), "retries": {"attempts": 9}}]}),
         )
         .await;
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     assert_eq!(cluster.spec("a").await["http"][0]["retries"], off());
-    apply(&istio, "a", Wish::Original).await;
+    apply(&istio, "a", RetryState::Original).await;
     assert_eq!(
         cluster.spec("a").await["http"][0]["retries"],
         json!({"attempts": 9})

@@ -1,5 +1,6 @@
-use retryguard_controller::actuator::{Actuator as _, ActuatorError, Change, Wish};
-use retryguard_controller::target::TargetName;
+use retryguard_controller::domain::state::{Change, RetryState};
+use retryguard_controller::domain::target::TargetName;
+use retryguard_controller::reconcile::actuator::{Actuator as _, ActuatorError};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, apply, found, off, to};
@@ -29,12 +30,12 @@ async fn objects_of_strange_shapes_are_left_as_they_are_and_stop_nobody() {
         before.push(cluster.text(&format!("s{number}")).await);
     }
     let istio = cluster.istio(&["a"]);
-    apply(&istio, "a", Wish::Off).await;
+    apply(&istio, "a", RetryState::Off).await;
     assert_eq!(cluster.spec("good").await["http"][0]["retries"], off());
     for (number, before) in before.iter().enumerate() {
         assert_eq!(&cluster.text(&format!("s{number}")).await, before);
     }
-    apply(&istio, "a", Wish::Original).await;
+    apply(&istio, "a", RetryState::Original).await;
 }
 
 #[tokio::test]
@@ -50,7 +51,7 @@ async fn a_forged_annotation_is_told_and_does_not_stop_the_others() {
     let istio = cluster.istio(&["a"]);
     let change = Change {
         target: TargetName::new("a"),
-        wish: Wish::Off,
+        desired: RetryState::Off,
         why: String::new(),
         term: 1,
     };

@@ -3,9 +3,9 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
+use retryguard_controller::adapters::election::kubernetes::Lease;
 use retryguard_controller::clock::{Clock, sleep};
-use retryguard_controller::lead::kubernetes::Lease;
-use retryguard_controller::lead::{Lead as _, Standing};
+use retryguard_controller::reconcile::election::{LeaderElection as _, Leadership};
 use retryguard_core::Instant;
 use retryguard_parts::Kubernetes;
 use serde_json::json;
@@ -28,9 +28,9 @@ fn lease(cluster: &Cluster, instance: &str, term: Duration) -> Lease {
 }
 
 /// The first answer: on a slow machine a question may take longer than a short term allows.
-async fn answer(lease: &mut Lease) -> Standing {
+async fn answer(lease: &mut Lease) -> Leadership {
     for _ in 0..600 {
-        if let Ok(standing) = lease.ask().await {
+        if let Ok(standing) = lease.campaign().await {
             return standing;
         }
         sleep(Duration::from_millis(100)).await;
@@ -49,10 +49,10 @@ async fn wins(lease: &mut Lease) -> u64 {
     panic!("never leads");
 }
 
-fn term(standing: &Standing) -> Option<u64> {
+fn term(standing: &Leadership) -> Option<u64> {
     match standing {
-        Standing::Leading { term, .. } => Some(*term),
-        Standing::Following { .. } => None,
+        Leadership::Leader { term, .. } => Some(*term),
+        Leadership::Follower { .. } => None,
     }
 }
 
@@ -62,28 +62,28 @@ async fn the_first_leads_the_second_follows_and_takes_over_at_once_when_the_firs
         return;
     };
     let (mut one, mut two) = (lease(&cluster, "one", LONG), lease(&cluster, "two", LONG));
-    let first = one.ask().await.unwrap();
-    let Standing::Leading { term: number, lasts } = first else {
+    let first = one.campaign().await.unwrap();
+    let Leadership::Leader { term: number, lasts } = first else {
         panic!("{first:?}")
     };
     assert!(lasts < LONG);
     let leader = Some(one.identity().to_owned());
-    assert_eq!(two.ask().await.unwrap(), Standing::Following { leader });
+    assert_eq!(two.campaign().await.unwrap(), Leadership::Follower { leader });
     assert_eq!(
-        term(&one.ask().await.unwrap()),
+        term(&one.campaign().await.unwrap()),
         Some(number),
         "the same while it is kept"
     );
     two.resign().await.unwrap();
     assert_eq!(
-        term(&one.ask().await.unwrap()),
+        term(&one.campaign().await.unwrap()),
         Some(number),
         "only the holder can resign"
     );
     one.resign().await.unwrap();
-    let next = term(&two.ask().await.unwrap()).unwrap();
+    let next = term(&two.campaign().await.unwrap()).unwrap();
     assert!(next > number);
-    assert_eq!(term(&one.ask().await.unwrap()), None);
+    assert_eq!(term(&one.campaign().await.unwrap()), None);
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn of_many_that_reach_for_a_free_lease_one_gets_it() {
         let mut tasks = Vec::new();
         for mut one in all.drain(..) {
             tasks.push(tokio::spawn(async move {
-                let standing = one.ask().await.unwrap();
+                let standing = one.campaign().await.unwrap();
                 (one, standing)
             }));
         }
@@ -151,11 +151,11 @@ async fn the_number_of_the_term_rises_even_when_the_lease_is_deleted() {
         return;
     };
     let mut one = lease(&cluster, "one", LONG);
-    let number = term(&one.ask().await.unwrap()).unwrap();
+    let number = term(&one.campaign().await.unwrap()).unwrap();
     sleep(Duration::from_millis(1_100)).await;
     let api: Api<Object> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     api.delete("guard", &DeleteParams::default()).await.unwrap();
-    assert!(term(&one.ask().await.unwrap()).unwrap() > number);
+    assert!(term(&one.campaign().await.unwrap()).unwrap() > number);
 }
 
 /// A server of its own, because it is held still: whoever shares one would stand still too.
@@ -218,10 +218,10 @@ impl Believer {
 
     async fn ask(&mut self, clock: &Clock) {
         let asked = clock.now();
-        if let Ok(standing) = self.lease.ask().await {
+        if let Ok(standing) = self.lease.campaign().await {
             self.until = match standing {
-                Standing::Leading { lasts, .. } => Some(asked.after(lasts)),
-                Standing::Following { .. } => None,
+                Leadership::Leader { lasts, .. } => Some(asked.after(lasts)),
+                Leadership::Follower { .. } => None,
             };
         }
     }

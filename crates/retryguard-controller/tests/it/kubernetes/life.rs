@@ -1,5 +1,6 @@
-use retryguard_controller::actuator::{Actuator as _, ActuatorError, Change, Held, Wish};
-use retryguard_controller::target::TargetName;
+use retryguard_controller::domain::state::{Change, Observed, RetryState};
+use retryguard_controller::domain::target::TargetName;
+use retryguard_controller::reconcile::actuator::{Actuator as _, ActuatorError};
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, RAMP, apply, found, off, to};
@@ -30,7 +31,7 @@ async fn retries_go_off_come_back_by_steps_and_end_as_they_were_to_the_byte() {
     let istio = cluster.istio(&["reviews", "ratings"]);
     assert_eq!(found(&istio).await, []);
 
-    apply(&istio, "reviews", Wish::Off).await;
+    apply(&istio, "reviews", RetryState::Off).await;
     let spec = cluster.spec("reviews").await;
     assert_eq!(
         spec["http"][0]["retries"],
@@ -41,11 +42,11 @@ async fn retries_go_off_come_back_by_steps_and_end_as_they_were_to_the_byte() {
     assert_eq!(spec["http"][2]["retries"], off());
     assert_eq!(
         found(&istio).await,
-        [("reviews".to_owned(), Held::Ours(Wish::Off))]
+        [("reviews".to_owned(), Observed::Managed(RetryState::Off))]
     );
 
-    for (wish, attempts) in RAMP.into_iter().zip([[1, 1], [2, 1], [3, 1]]) {
-        let losses = apply(&istio, "reviews", wish).await;
+    for (desired, attempts) in RAMP.into_iter().zip([[1, 1], [2, 1], [3, 1]]) {
+        let losses = apply(&istio, "reviews", desired).await;
         let spec = cluster.spec("reviews").await;
         assert_eq!(spec["http"][0]["retries"]["attempts"], attempts[0]);
         assert_eq!(spec["http"][0]["retries"]["retryOn"], "5xx,reset");
@@ -54,10 +55,13 @@ async fn retries_go_off_come_back_by_steps_and_end_as_they_were_to_the_byte() {
             losses.iter().any(|loss| loss.0.contains("whole retries")),
             "{losses:?}"
         );
-        assert_eq!(found(&istio).await, [("reviews".to_owned(), Held::Ours(wish))]);
+        assert_eq!(
+            found(&istio).await,
+            [("reviews".to_owned(), Observed::Managed(desired))]
+        );
     }
 
-    apply(&istio, "reviews", Wish::Original).await;
+    apply(&istio, "reviews", RetryState::Original).await;
     assert_eq!(cluster.text("reviews").await, before);
     assert_eq!(found(&istio).await, []);
 
@@ -96,12 +100,12 @@ async fn what_is_as_wanted_is_not_written_again() {
             .metadata
             .resource_version
     };
-    apply(&istio, "reviews", Wish::Original).await;
+    apply(&istio, "reviews", RetryState::Original).await;
     let first = version().await;
-    apply(&istio, "reviews", Wish::Off).await;
+    apply(&istio, "reviews", RetryState::Off).await;
     let second = version().await;
     assert_ne!(first, second);
-    apply(&istio, "reviews", Wish::Off).await;
+    apply(&istio, "reviews", RetryState::Off).await;
     assert_eq!(version().await, second);
 }
 
@@ -123,13 +127,13 @@ async fn routes_are_found_in_every_object_and_under_every_form_of_the_host() {
         cluster.create(&format!("v{number}"), spec).await;
     }
     let istio = cluster.istio(&["reviews"]);
-    apply(&istio, "reviews", Wish::Off).await;
+    apply(&istio, "reviews", RetryState::Off).await;
     for number in 0..forms.len() {
         let spec = cluster.spec(&format!("v{number}")).await;
         assert_eq!(spec["http"][0]["retries"], off());
         assert_eq!(spec["http"][1].get("retries"), None);
     }
-    apply(&istio, "reviews", Wish::Original).await;
+    apply(&istio, "reviews", RetryState::Original).await;
     for number in 0..forms.len() {
         let spec = cluster.spec(&format!("v{number}")).await;
         assert_eq!(
@@ -160,11 +164,17 @@ async fn everybody_who_writes_at_the_same_time_gets_their_word() {
     let switch = |target: &'static str| {
         let istio = &istio;
         async move {
-            for wish in [Wish::Off, RAMP[1], Wish::Off, Wish::Original, Wish::Off] {
+            for desired in [
+                RetryState::Off,
+                RAMP[1],
+                RetryState::Off,
+                RetryState::Original,
+                RetryState::Off,
+            ] {
                 // Only a conflict that lasts through all tries is told; the loop then asks again.
                 let change = Change {
                     target: TargetName::new(target),
-                    wish,
+                    desired,
                     why: "test".to_owned(),
                     term: 1,
                 };
@@ -183,8 +193,8 @@ async fn everybody_who_writes_at_the_same_time_gets_their_word() {
     for route in 0..3 {
         assert_eq!(spec["http"][route]["retries"], off());
     }
-    apply(&istio, "reviews", Wish::Original).await;
-    apply(&istio, "ratings", Wish::Original).await;
+    apply(&istio, "reviews", RetryState::Original).await;
+    apply(&istio, "ratings", RetryState::Original).await;
     cluster
         .patch("reviews", json!([{"op": "remove", "path": "/metadata/labels"}]))
         .await;
@@ -206,17 +216,17 @@ async fn a_route_of_two_targets_follows_the_stricter_one() {
         .await;
     let before = cluster.text("both").await;
     let istio = cluster.istio(&["a", "b"]);
-    let losses = apply(&istio, "a", Wish::Off).await;
+    let losses = apply(&istio, "a", RetryState::Off).await;
     assert!(
         losses.iter().any(|loss| loss.0.contains("also sends to b.")),
         "{losses:?}"
     );
     apply(&istio, "b", RAMP[2]).await;
-    apply(&istio, "a", Wish::Original).await;
+    apply(&istio, "a", RetryState::Original).await;
     assert_eq!(
         cluster.spec("both").await["http"][0]["retries"],
         json!({"attempts": 2})
     );
-    apply(&istio, "b", Wish::Original).await;
+    apply(&istio, "b", RetryState::Original).await;
     assert_eq!(cluster.text("both").await, before);
 }

@@ -1,4 +1,4 @@
-use retryguard_controller::actuator::{Held, Wish};
+use retryguard_controller::domain::state::{Observed, RetryState};
 use serde_json::json;
 
 use super::cluster::{Cluster, RAMP, apply, found, to};
@@ -15,17 +15,17 @@ async fn whoever_comes_after_a_crash_finds_everything_and_gives_it_back() {
     cluster.create("both", spec).await;
     let before = cluster.text("both").await;
     let killed = cluster.istio(&["a", "b", "c"]);
-    apply(&killed, "a", Wish::Off).await;
+    apply(&killed, "a", RetryState::Off).await;
     apply(&killed, "b", RAMP[1]).await;
-    apply(&killed, "c", Wish::Off).await;
+    apply(&killed, "c", RetryState::Off).await;
     drop(killed);
     // The configuration has changed meanwhile: nobody knows `b` and `c` any more.
     let next = cluster.istio(&["a"]);
-    let all = [("a", Wish::Off), ("b", RAMP[1]), ("c", Wish::Off)]
-        .map(|(target, wish)| (target.to_owned(), Held::Ours(wish)));
+    let all = [("a", RetryState::Off), ("b", RAMP[1]), ("c", RetryState::Off)]
+        .map(|(target, desired)| (target.to_owned(), Observed::Managed(desired)));
     assert_eq!(found(&next).await, all);
     for target in ["a", "b", "c"] {
-        apply(&next, target, Wish::Original).await;
+        apply(&next, target, RetryState::Original).await;
     }
     assert_eq!(cluster.text("both").await, before);
     assert_eq!(cluster.names().await, ["both"]);
@@ -39,14 +39,14 @@ async fn killed_half_way_through_several_objects_is_seen_as_neither_off_nor_orig
     let spec = json!({"hosts": ["a"], "http": [{"route": to("a"), "retries": {"attempts": 4}}]});
     cluster.create("one", spec.clone()).await;
     let killed = cluster.istio(&["a"]);
-    apply(&killed, "a", Wish::Off).await;
+    apply(&killed, "a", RetryState::Off).await;
     cluster.create("two", spec.clone()).await;
     let next = cluster.istio(&["a"]);
-    let [(_, Held::Ours(wish))] = found(&next).await[..] else {
+    let [(_, Observed::Managed(desired))] = found(&next).await[..] else {
         panic!("not found")
     };
-    assert!(wish != Wish::Off && wish != Wish::Original);
-    apply(&next, "a", Wish::Original).await;
+    assert!(desired != RetryState::Off && desired != RetryState::Original);
+    apply(&next, "a", RetryState::Original).await;
     for name in ["one", "two"] {
         assert_eq!(cluster.spec(name).await, spec);
     }

@@ -4,21 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use retryguard_controller::board::Watched;
+use retryguard_controller::adapters::election::kubernetes::Lease;
+use retryguard_controller::adapters::election::single::SingleInstance;
 use retryguard_controller::clock::sleep;
-use retryguard_controller::config::limits::Limits;
-use retryguard_controller::lead::kubernetes::Lease;
-use retryguard_controller::lead::{Alone, Lead};
-use retryguard_controller::run::{Ask, Asking, Ended, Parts, QUESTIONS, run};
-use retryguard_controller::source::{Round, Source};
-use retryguard_controller::target::TargetName;
+use retryguard_controller::domain::limits::Limits;
+use retryguard_controller::domain::target::{TargetName, TargetSpec};
+use retryguard_controller::reconcile::control_loop::{
+    Components, Ended, MOST_QUERIES, Query, QuerySender, run,
+};
+use retryguard_controller::reconcile::election::LeaderElection;
+use retryguard_controller::reconcile::source::{Round, Source};
 use retryguard_core::guard::{Hysteresis, Mode, Settings};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::cluster::{Cluster, off, to};
 use crate::scripted::reading;
+
+use super::cluster::{Cluster, off, to};
 
 /// Says that so many of a hundred calls were rejected, until the test says otherwise.
 #[derive(Clone, Default)]
@@ -42,7 +45,7 @@ impl Source for Dial {
 struct Running {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Ended>,
-    asks: Asking,
+    asks: QuerySender,
 }
 
 impl Running {
@@ -51,7 +54,7 @@ impl Running {
         let mut status = Value::Null;
         for _ in 0..1_200 {
             let (send, answer) = oneshot::channel();
-            self.asks.send(Ask::Status(send)).await.unwrap();
+            self.asks.send(Query::Status(send)).await.unwrap();
             status = answer.await.unwrap();
             if holds(&status) {
                 return;
@@ -62,11 +65,16 @@ impl Running {
     }
 }
 
-fn start(cluster: &Cluster, dial: &Dial, lead: Box<dyn Lead>) -> Running {
-    start_with(cluster, dial, lead, Duration::from_secs(1))
+fn start(cluster: &Cluster, dial: &Dial, election: Box<dyn LeaderElection>) -> Running {
+    start_with(cluster, dial, election, Duration::from_secs(1))
 }
 
-fn start_with(cluster: &Cluster, dial: &Dial, lead: Box<dyn Lead>, resync: Duration) -> Running {
+fn start_with(
+    cluster: &Cluster,
+    dial: &Dial,
+    election: Box<dyn LeaderElection>,
+    resync: Duration,
+) -> Running {
     let rules = Hysteresis {
         samples: 2,
         cool_down: Duration::from_secs(1),
@@ -77,8 +85,8 @@ fn start_with(cluster: &Cluster, dial: &Dial, lead: Box<dyn Lead>, resync: Durat
         mode: Mode::Hysteresis(rules),
         ..Settings::default()
     };
-    let parts = Parts {
-        watched: vec![Watched {
+    let parts = Components {
+        targets: vec![TargetSpec {
             name: TargetName::new("reviews"),
             guards: vec![guard],
             source: "dial",
@@ -86,7 +94,7 @@ fn start_with(cluster: &Cluster, dial: &Dial, lead: Box<dyn Lead>, resync: Durat
         }],
         sources: vec![Box::new(dial.clone())],
         actuators: vec![Arc::new(cluster.istio(&["reviews"]))],
-        lead,
+        election,
         limits: Limits {
             resync,
             // A change is begun only where the rest of the term is longer than this.
@@ -97,7 +105,7 @@ fn start_with(cluster: &Cluster, dial: &Dial, lead: Box<dyn Lead>, resync: Durat
         dry_run: false,
         leave: false,
     };
-    let (asks, questions) = mpsc::channel(QUESTIONS);
+    let (asks, questions) = mpsc::channel(MOST_QUERIES);
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(run(parts, questions, async {
         let _ = stopped.await;
@@ -151,7 +159,7 @@ async fn a_storm_switches_off_calm_ramps_back_and_a_polite_stop_restores() {
     };
     let before = create(&cluster).await;
     let dial = Dial::default();
-    let running = start(&cluster, &dial, Box::new(Alone));
+    let running = start(&cluster, &dial, Box::new(SingleInstance));
     assert_eq!(attempts_until(&cluster, 5).await, [5]);
     dial.0.store(60, Ordering::Relaxed);
     attempts_until(&cluster, 0).await;
@@ -179,7 +187,7 @@ async fn what_the_user_sets_during_a_storm_stands() {
     };
     create(&cluster).await;
     let dial = Dial::default();
-    let running = start(&cluster, &dial, Box::new(Alone));
+    let running = start(&cluster, &dial, Box::new(SingleInstance));
     dial.0.store(60, Ordering::Relaxed);
     attempts_until(&cluster, 0).await;
     let path = "/spec/http/0/retries";
@@ -220,7 +228,12 @@ async fn edits_are_noticed_without_waiting_for_the_next_look() {
     };
     create(&cluster).await;
     let dial = Dial::default();
-    let running = start_with(&cluster, &dial, Box::new(Alone), Duration::from_secs(3600));
+    let running = start_with(
+        &cluster,
+        &dial,
+        Box::new(SingleInstance),
+        Duration::from_secs(3600),
+    );
     dial.0.store(60, Ordering::Relaxed);
     attempts_until(&cluster, 0).await;
     let added = json!({"name": "late", "route": to("reviews"), "retries": {"attempts": 4}});

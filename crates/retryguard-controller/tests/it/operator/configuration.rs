@@ -43,7 +43,7 @@ fn every_mistake_is_told_at_once_with_its_line_and_cure() {
 actuators:
   policy-server: {folder: ., listen: everywhere}
 limits: {hold: soon, changesPerMinute: 0}
-lead: {redis: {}}
+leaderElection: {redis: {}}
 targets:
   reviews: {prometheus: {}, guard: {offAbove: 1}}
 ",
@@ -133,15 +133,17 @@ fn the_most_targets_and_one_more() {
 /// A change is begun only where it ends within the term: with less than that a leader would never act.
 #[test]
 fn a_term_that_leaves_no_time_for_a_change_is_a_mistake() {
-    let with = |lead: &str| {
+    let with = |election: &str| {
         format!(
             "sources: {{scrape: {{addresses: ['http://127.0.0.1:1/']}}}}\nactuators: {{policy-server: {{folder: .}}}}\n\
-             lead:\n  {lead}\ntargets: {{a: {{scrape: {{envoy: {{}}}}}}}}\n"
+             leaderElection:\n  {election}\ntargets: {{a: {{scrape: {{envoy: {{}}}}}}}}\n"
         )
     };
     let told = mistakes(&with("redis: {url: 'redis://127.0.0.1/', term: 7500ms}"));
     assert!(
-        told.contains("line 4") && told.contains("would lead and not act") && told.contains("`term: 8s`"),
+        told.contains("line 4")
+            && told.contains("would be the leader and not act")
+            && told.contains("`term: 8s`"),
         "{told}"
     );
     assert!(mistakes(&with("kubernetes: {term: 8s}")).contains("`term: 9s`"));
@@ -199,7 +201,7 @@ sources: {scrape: {addresses: ['http://127.0.0.1:9901/stats/prometheus'], tokenF
 actuators:
   policy-server: {folder: missing-2, tls: {certificate: missing-3, key: cert.pem}}
   envoy-rtds: {listen: '0.0.0.0:18000', tls: {certificate: cert.pem, key: other.pem}}
-lead: {postgres: {urlFile: missing-4}}
+leaderElection: {postgres: {urlFile: missing-4}}
 status: {tokenFile: empty}
 targets: {reviews: {scrape: {envoy: {}}, envoy-rtds: {}}}
 ";
@@ -208,10 +210,24 @@ targets: {reviews: {scrape: {envoy: {}}, envoy-rtds: {}}}
         .iter()
         .map(ToString::to_string)
         .collect();
-    for part in ["missing-1", "missing-2", "missing-3", "missing-4", "empty", "other.pem"] {
-        assert_eq!(told.iter().filter(|told| told.contains(part)).count(), 1, "{part}: {told:#?}");
+    for part in [
+        "missing-1",
+        "missing-2",
+        "missing-3",
+        "missing-4",
+        "empty",
+        "other.pem",
+    ] {
+        assert_eq!(
+            told.iter().filter(|told| told.contains(part)).count(),
+            1,
+            "{part}: {told:#?}"
+        );
     }
     let warnings = retryguard_controller::start::warnings(&config);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].starts_with("envoy-rtds listens on 0.0.0.0:18000"), "{warnings:?}");
+    assert!(
+        warnings[0].starts_with("envoy-rtds listens on 0.0.0.0:18000"),
+        "{warnings:?}"
+    );
 }

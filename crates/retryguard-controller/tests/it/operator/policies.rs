@@ -10,14 +10,15 @@ use retryguard::{
     RetryGuardLayer,
     remote::{LivePolicy, PolicyServer as Server, RemoteError},
 };
-use retryguard_controller::{
-    actuator::{Actuator, Change, Held, Wish, policy_server::PolicyServer},
-    board::Watched,
-    config::{actuator::policy_server::Target, limits::Limits, listen::Listen},
-    lead::Alone,
-    run::{Ended, Parts, QUESTIONS, run},
-    target::TargetName,
-};
+use retryguard_controller::adapters::actuator::policy_server::PolicyServer;
+use retryguard_controller::adapters::election::single::SingleInstance;
+use retryguard_controller::config::actuator::policy_server::Target;
+use retryguard_controller::config::listen::Listen;
+use retryguard_controller::domain::limits::Limits;
+use retryguard_controller::domain::state::{Change, Observed, RetryState};
+use retryguard_controller::domain::target::{TargetName, TargetSpec};
+use retryguard_controller::reconcile::actuator::Actuator;
+use retryguard_controller::reconcile::control_loop::{Components, Ended, MOST_QUERIES, run};
 use retryguard_core::guard::{Hysteresis, Mode, Settings};
 
 use crate::logged::Logged;
@@ -42,10 +43,10 @@ async fn server_with(folder: &Path, token_file: Option<PathBuf>) -> PolicyServer
     PolicyServer::start(folder, &listen, targets).await.unwrap()
 }
 
-fn change(wish: Wish) -> Change {
+fn change(desired: RetryState) -> Change {
     Change {
         target: TargetName::new("payments"),
-        wish,
+        desired,
         why: "a test".to_owned(),
         term: 1,
     }
@@ -84,13 +85,13 @@ async fn an_etag_saves_the_text_and_a_long_poll_waits_for_news() {
     };
     retryguard_controller::clock::sleep(Duration::from_millis(100)).await;
     assert!(!waiting.is_finished());
-    server.apply(&change(Wish::Off)).await.unwrap();
+    server.apply(&change(RetryState::Off)).await.unwrap();
     let news = waiting.await.unwrap();
     assert_eq!(news.status(), 200);
     assert_eq!(header(&news, "x-retryguard-version"), "2");
     let policy = retryguard_policy::Policy::parse(&news.text().await.unwrap()).unwrap();
     assert_eq!(policy.service("payments").target.call.retries, 0);
-    server.apply(&change(Wish::Original)).await.unwrap();
+    server.apply(&change(RetryState::Original)).await.unwrap();
     let back = get(&server, "", None).await;
     assert_eq!(header(&back, "etag"), etag, "to the byte");
     assert_eq!(get(&server, "x", None).await.status(), 404);
@@ -106,7 +107,7 @@ async fn a_client_of_the_library_needs_the_token_of_a_guarded_server() {
     let file = secrets.path().join("token");
     std::fs::write(&file, "s3same\n").unwrap();
     let server = server_with(folder.path(), Some(file)).await;
-    server.apply(&change(Wish::Off)).await.unwrap();
+    server.apply(&change(RetryState::Off)).await.unwrap();
     let client = Server::new(format!("http://{}/policies/mine", server.address()));
     for wrong in [
         client.clone(),
@@ -119,7 +120,7 @@ async fn a_client_of_the_library_needs_the_token_of_a_guarded_server() {
     let live = client.token("s3same").follow().await.unwrap();
     let retries = || live.policy().service("payments").target.call.retries;
     assert_eq!(retries(), 0);
-    server.apply(&change(Wish::Original)).await.unwrap();
+    server.apply(&change(RetryState::Original)).await.unwrap();
     for _ in 0..600 {
         if retries() == 4 {
             return;
@@ -136,11 +137,17 @@ async fn a_wrong_file_keeps_its_last_good_version_and_says_so() {
     std::fs::write(&path, POLICY).unwrap();
     let server = server(folder.path()).await;
     std::fs::write(&path, "services: {payments: {maxRetrys: 4}}").unwrap();
-    server.apply(&change(Wish::Original)).await.unwrap();
+    server.apply(&change(RetryState::Original)).await.unwrap();
     let answer = get(&server, "", None).await;
     let refused = header(&answer, "x-retryguard-refused");
-    assert!(refused.contains("1 mistake, the first at line 1, column 23"), "{refused}");
-    assert!(!refused.contains("maxRetrys"), "not a word of the file: {refused}");
+    assert!(
+        refused.contains("1 mistake, the first at line 1, column 23"),
+        "{refused}"
+    );
+    assert!(
+        !refused.contains("maxRetrys"),
+        "not a word of the file: {refused}"
+    );
     assert_eq!(answer.text().await.unwrap(), POLICY);
     assert!(server.details()["mine"]["refused"].is_string());
 }
@@ -154,12 +161,12 @@ async fn a_wrong_file_is_logged_once_and_not_quoted() {
     std::fs::write(folder.path().join("wrong.yaml"), "s3cret-key: s3cret-value").unwrap();
     let server = server(folder.path()).await;
     for _ in 0..5 {
-        server.apply(&change(Wish::Original)).await.unwrap();
+        server.apply(&change(RetryState::Original)).await.unwrap();
     }
     assert_eq!(logged.count("policy refused"), 1, "{}", logged.text());
     assert!(!logged.text().contains("s3cret"), "{}", logged.text());
     std::fs::write(folder.path().join("wrong.yaml"), "\n\ns3cret-key: s3cret-value").unwrap();
-    server.apply(&change(Wish::Original)).await.unwrap();
+    server.apply(&change(RetryState::Original)).await.unwrap();
     assert_eq!(logged.count("policy refused"), 2, "another mistake is news");
 }
 
@@ -189,11 +196,11 @@ async fn decisions_outlive_the_server() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine.yaml"), POLICY).unwrap();
     let first = server(folder.path()).await;
-    first.apply(&change(Wish::Off)).await.unwrap();
+    first.apply(&change(RetryState::Off)).await.unwrap();
     drop(first);
     let second = server(folder.path()).await;
     let found = second.find().await.unwrap();
-    assert_eq!(found[0].held, Held::Ours(Wish::Off));
+    assert_eq!(found[0].held, Observed::Managed(RetryState::Off));
     assert!(
         get(&second, "", None)
             .await
@@ -202,7 +209,7 @@ async fn decisions_outlive_the_server() {
             .unwrap()
             .contains("\"maxRetries\": 0")
     );
-    second.apply(&change(Wish::Original)).await.unwrap();
+    second.apply(&change(RetryState::Original)).await.unwrap();
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         1,
@@ -216,7 +223,7 @@ async fn a_decision_that_nobody_confirms_lapses() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine.yaml"), POLICY).unwrap();
     let first = server(folder.path()).await;
-    first.apply(&change(Wish::Off)).await.unwrap();
+    first.apply(&change(RetryState::Off)).await.unwrap();
     let off = get(&first, "", None).await;
     assert_eq!(header(&off, "x-retryguard-lapse-after"), "300");
     assert_eq!(get(&first, "?original", None).await.text().await.unwrap(), POLICY);
@@ -233,7 +240,10 @@ async fn a_decision_that_nobody_confirms_lapses() {
     assert!(served.headers().get("x-retryguard-lapse-after").is_none());
     assert_eq!(served.text().await.unwrap(), POLICY);
     // A controller that comes back finds it all the same, and stands by it until it knows better.
-    assert_eq!(second.find().await.unwrap()[0].held, Held::Ours(Wish::Off));
+    assert_eq!(
+        second.find().await.unwrap()[0].held,
+        Observed::Managed(RetryState::Off)
+    );
     let third = server(folder.path()).await;
     assert!(
         get(&third, "", None)
@@ -308,8 +318,8 @@ async fn a_running_client_loses_its_retries_and_gets_them_back() {
         };
         Ok(vec![reading("payments", rejected)])
     };
-    let parts = Parts {
-        watched: vec![Watched {
+    let parts = Components {
+        targets: vec![TargetSpec {
             name: TargetName::new("payments"),
             guards: vec![guard],
             source: "scripted",
@@ -320,12 +330,12 @@ async fn a_running_client_loses_its_retries_and_gets_them_back() {
             second: 0,
         })],
         actuators: vec![server],
-        lead: Box::new(Alone),
+        election: Box::new(SingleInstance),
         limits: Limits::default(),
         dry_run: false,
         leave: false,
     };
-    let (_asking, asks) = tokio::sync::mpsc::channel(QUESTIONS);
+    let (_asking, asks) = tokio::sync::mpsc::channel(MOST_QUERIES);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let controller = tokio::spawn(run(parts, asks, async {
         let _ = stopped.await;

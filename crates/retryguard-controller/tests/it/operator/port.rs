@@ -1,11 +1,8 @@
 use std::{path::PathBuf, time::Duration};
 
-use retryguard_controller::{
-    ask,
-    config::listen::{Listen, Tls},
-    run::Ask,
-    serve,
-};
+use retryguard_controller::adapters::http::{status_client, status_page};
+use retryguard_controller::config::listen::{Listen, Tls};
+use retryguard_controller::reconcile::control_loop::Query;
 
 use crate::logged::Logged;
 use crate::scripted::{DataPlane, Setup, reading, start};
@@ -31,7 +28,9 @@ async fn every_page_answers() {
         &plane,
         Box::new(|_| Ok(vec![reading("payments", 60)])),
     );
-    let port = serve::status(&listen(), running.asks.clone()).await.unwrap();
+    let port = status_page::status(&listen(), running.asks.clone())
+        .await
+        .unwrap();
     let url = |page: &str| format!("http://{}/{page}", port.address());
     for _ in 0..1_200 {
         if get(&url("readyz")).await.0 == 200 {
@@ -47,7 +46,7 @@ async fn every_page_answers() {
         page.contains("retryguard_controller_target_state{target=\"payments\"}"),
         "{page}"
     );
-    let found = ask::status(&format!("http://{}", port.address()), None, None)
+    let found = status_client::status(&format!("http://{}", port.address()), None, None)
         .await
         .unwrap();
     let target = &found["targets"][0];
@@ -69,8 +68,8 @@ async fn every_page_answers() {
 /// A loop that hangs must not look well. On the real clock: a paused one runs ahead of the sockets.
 #[tokio::test]
 async fn a_loop_that_hangs_is_not_healthy() {
-    let (asking, _nobody_reads) = tokio::sync::mpsc::channel::<Ask>(1);
-    let port = serve::status(&listen(), asking).await.unwrap();
+    let (asking, _nobody_reads) = tokio::sync::mpsc::channel::<Query>(1);
+    let port = status_page::status(&listen(), asking).await.unwrap();
     assert_eq!(get(&format!("http://{}/healthz", port.address())).await.0, 500);
 }
 
@@ -85,14 +84,14 @@ async fn without_the_token_only_health_is_answered() {
         token_file: Some(token.clone()),
         ..listen()
     };
-    let port = serve::status(&listen, running.asks.clone()).await.unwrap();
+    let port = status_page::status(&listen, running.asks.clone()).await.unwrap();
     let base = format!("http://{}", port.address());
     assert_eq!(get(&format!("{base}/healthz")).await.0, 200);
     for page in ["status", "metrics"] {
         assert_eq!(get(&format!("{base}/{page}")).await.0, 401);
     }
-    assert!(ask::status(&base, None, None).await.is_err());
-    assert!(ask::status(&base, Some(&token), None).await.is_ok());
+    assert!(status_client::status(&base, None, None).await.is_err());
+    assert!(status_client::status(&base, Some(&token), None).await.is_ok());
 }
 
 #[tokio::test]
@@ -114,13 +113,13 @@ async fn tls_is_spoken_where_it_is_configured() {
     };
     let plane = DataPlane::new();
     let running = start(Setup::default(), &plane, Box::new(|_| Ok(Vec::new())));
-    let port = serve::status(&listen, running.asks.clone()).await.unwrap();
+    let port = status_page::status(&listen, running.asks.clone()).await.unwrap();
     let url = format!("https://localhost:{}", port.address().port());
     let trusted = folder.path().join("cert.pem");
-    let status = ask::status(&url, None, Some(&trusted)).await.unwrap();
+    let status = status_client::status(&url, None, Some(&trusted)).await.unwrap();
     assert!(status["targets"].is_array());
     assert!(
-        ask::status(&url, None, None).await.is_err(),
+        status_client::status(&url, None, None).await.is_err(),
         "nobody else vouches for it"
     );
     let plain = reqwest::get(format!("http://{}/healthz", port.address())).await;
@@ -134,11 +133,16 @@ async fn half_open_requests_neither_block_the_port_nor_stay() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let plane = DataPlane::new();
     let running = start(Setup::default(), &plane, Box::new(|_| Ok(Vec::new())));
-    let port = serve::status(&listen(), running.asks.clone()).await.unwrap();
+    let port = status_page::status(&listen(), running.asks.clone())
+        .await
+        .unwrap();
     let mut open = Vec::new();
     for _ in 0..300 {
         let mut stream = tokio::net::TcpStream::connect(port.address()).await.unwrap();
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: a").await.unwrap();
+        stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nHost: a")
+            .await
+            .unwrap();
         open.push(stream);
     }
     let (status, _) = get(&format!("http://{}/healthz", port.address())).await;
@@ -160,10 +164,10 @@ async fn a_port_beyond_loopback_is_warned_of_where_it_needs_no_token() {
         address: "0.0.0.0:0".parse().unwrap(),
         ..listen()
     };
-    let (asking, _asks) = tokio::sync::mpsc::channel::<Ask>(1);
-    let _local = serve::status(&listen(), asking.clone()).await.unwrap();
+    let (asking, _asks) = tokio::sync::mpsc::channel::<Query>(1);
+    let _local = status_page::status(&listen(), asking.clone()).await.unwrap();
     assert_eq!(logged.count("listens beyond loopback"), 0);
-    let _port = serve::status(&everywhere, asking.clone()).await.unwrap();
+    let _port = status_page::status(&everywhere, asking.clone()).await.unwrap();
     assert_eq!(logged.count("listens beyond loopback"), 1, "{}", logged.text());
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
@@ -172,7 +176,7 @@ async fn a_port_beyond_loopback_is_warned_of_where_it_needs_no_token() {
         token_file: Some(token),
         ..everywhere
     };
-    let _guarded = serve::status(&guarded, asking).await.unwrap();
+    let _guarded = status_page::status(&guarded, asking).await.unwrap();
     assert_eq!(logged.count("listens beyond loopback"), 1);
     assert!(!logged.text().contains("s3cret"));
 }
@@ -186,10 +190,16 @@ async fn with_a_client_authority_only_its_clients_are_answered() {
         ..listen()
     };
     assert!(!listen.exposed("0.0.0.0".parse().unwrap()));
-    let (asking, _asks) = tokio::sync::mpsc::channel::<Ask>(1);
-    let port = serve::status(&listen, asking).await.unwrap();
+    let (asking, _asks) = tokio::sync::mpsc::channel::<Query>(1);
+    let port = status_page::status(&listen, asking).await.unwrap();
     // The loop does not answer here, and that is an answer: 500.
-    assert_eq!(pki.get(port.address(), "/healthz", Some(&pki.client)).await, Some(500));
+    assert_eq!(
+        pki.get(port.address(), "/healthz", Some(&pki.client)).await,
+        Some(500)
+    );
     assert_eq!(pki.get(port.address(), "/healthz", None).await, None);
-    assert_eq!(pki.get(port.address(), "/healthz", Some(&pki.stranger)).await, None);
+    assert_eq!(
+        pki.get(port.address(), "/healthz", Some(&pki.stranger)).await,
+        None
+    );
 }

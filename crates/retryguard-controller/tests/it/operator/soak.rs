@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use retryguard_controller::actuator::{Actuator, Answer, Change, Found, Held, Loss, Wish};
-use retryguard_controller::board::Watched;
+use retryguard_controller::adapters::election::single::SingleInstance;
 use retryguard_controller::clock::sleep;
-use retryguard_controller::config::limits::Limits;
-use retryguard_controller::lead::Alone;
-use retryguard_controller::run::{Ask, Asking, Ended, Parts, QUESTIONS, run};
-use retryguard_controller::source::{Round, Source};
-use retryguard_controller::target::TargetName;
+use retryguard_controller::domain::limits::Limits;
+use retryguard_controller::domain::state::{Change, Found, Loss, Observed, RetryState};
+use retryguard_controller::domain::target::{TargetName, TargetSpec};
+use retryguard_controller::reconcile::actuator::{Actuator, Answer};
+use retryguard_controller::reconcile::control_loop::{
+    Components, Ended, MOST_QUERIES, Query, QuerySender, run,
+};
+use retryguard_controller::reconcile::source::{Round, Source};
 use retryguard_core::guard::{Guard, Settings, State};
 use tokio::sync::{mpsc, oneshot};
 
@@ -58,7 +60,7 @@ impl Source for Fleet {
 /// A data plane that holds what it was told, and counts.
 #[derive(Default)]
 struct Ledger {
-    held: Mutex<BTreeMap<TargetName, Wish>>,
+    held: Mutex<BTreeMap<TargetName, RetryState>>,
     offs: AtomicU64,
     changes: AtomicU64,
 }
@@ -70,9 +72,9 @@ impl Actuator for Ledger {
 
     fn find(&self) -> Answer<'_, Vec<Found>> {
         let held = self.held.lock().unwrap();
-        let found = held.iter().map(|(target, wish)| Found {
+        let found = held.iter().map(|(target, desired)| Found {
             target: target.clone(),
-            held: Held::Ours(*wish),
+            held: Observed::Managed(*desired),
         });
         let found = Ok(found.collect());
         Box::pin(std::future::ready(found))
@@ -81,12 +83,12 @@ impl Actuator for Ledger {
     fn apply<'a>(&'a self, change: &'a Change) -> Answer<'a, Vec<Loss>> {
         self.changes.fetch_add(1, Ordering::Relaxed);
         let mut held = self.held.lock().unwrap();
-        match change.wish {
-            Wish::Original => held.remove(&change.target),
-            wish => {
+        match change.desired {
+            RetryState::Original => held.remove(&change.target),
+            desired => {
                 self.offs
-                    .fetch_add(u64::from(wish == Wish::Off), Ordering::Relaxed);
-                held.insert(change.target.clone(), wish)
+                    .fetch_add(u64::from(desired == RetryState::Off), Ordering::Relaxed);
+                held.insert(change.target.clone(), desired)
             }
         };
         Box::pin(std::future::ready(Ok(Vec::new())))
@@ -97,19 +99,19 @@ impl Actuator for Ledger {
     }
 }
 
-fn parts(ledger: &Arc<Ledger>) -> Parts {
+fn parts(ledger: &Arc<Ledger>) -> Components {
     let names: Vec<String> = (0..TARGETS).map(|number| format!("service-{number}")).collect();
-    let watched = names.iter().map(|name| Watched {
+    let targets = names.iter().map(|name| TargetSpec {
         name: TargetName::new(name),
         guards: vec![Settings::default()],
         source: "fleet",
         actuators: vec![0],
     });
-    Parts {
-        watched: watched.collect(),
+    Components {
+        targets: targets.collect(),
         sources: vec![Box::new(Fleet { names, second: 0 })],
         actuators: vec![Arc::clone(ledger) as Arc<dyn Actuator>],
-        lead: Box::new(Alone),
+        election: Box::new(SingleInstance),
         limits: Limits {
             changes_per_minute_in_all: 100_000,
             ..Limits::default()
@@ -120,11 +122,11 @@ fn parts(ledger: &Arc<Ledger>) -> Parts {
 }
 
 /// So much simulated time, with an operator who looks once a minute.
-async fn minutes(asks: &Asking, count: u64) {
+async fn minutes(asks: &QuerySender, count: u64) {
     for _ in 0..count {
         sleep(Duration::from_secs(60)).await;
         let (send, answer) = oneshot::channel();
-        asks.send(Ask::Status(send)).await.unwrap();
+        asks.send(Query::Status(send)).await.unwrap();
         assert_eq!(
             answer.await.unwrap()["targets"].as_array().unwrap().len(),
             TARGETS
@@ -146,7 +148,7 @@ fn thirty_minutes_of_a_thousand_targets_keep_no_memory() {
         .build()
         .unwrap();
     let ledger = Arc::new(Ledger::default());
-    let (asks, questions) = mpsc::channel(QUESTIONS);
+    let (asks, questions) = mpsc::channel(MOST_QUERIES);
     let (stop, stopped) = oneshot::channel::<()>();
     let task = runtime.spawn(run(parts(&ledger), questions, async {
         let _ = stopped.await;

@@ -13,7 +13,9 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::IntoResponse,
 };
-use retryguard_controller::{config::Config, source::Source, start};
+use retryguard_controller::config::Config;
+use retryguard_controller::reconcile::source::Source;
+use retryguard_controller::start;
 
 /// What a server says, and what it was asked.
 #[derive(Default)]

@@ -1,5 +1,5 @@
-use retryguard_controller::counts::Counts;
-use retryguard_controller::source::SourceError;
+use retryguard_controller::domain::counts::Counts;
+use retryguard_controller::reconcile::source::SourceError;
 
 use super::{serve, source};
 
@@ -100,7 +100,10 @@ async fn queries_that_count_different_things_are_not_a_total_overload() {
     let reading = source(FREE, &address).await.read().await.unwrap().remove(0);
     assert_eq!((reading.counts.calls, reading.counts.rejected), (100, Some(250)));
     assert!(!reading.counts.plausible());
-    assert_eq!((reading.counts.retries, reading.counts.retries_succeeded), (None, None));
+    assert_eq!(
+        (reading.counts.retries, reading.counts.retries_succeeded),
+        (None, None)
+    );
 }
 
 #[tokio::test]

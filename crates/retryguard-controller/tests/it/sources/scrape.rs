@@ -1,5 +1,5 @@
-use retryguard_controller::counts::Counts;
-use retryguard_controller::source::SourceError;
+use retryguard_controller::domain::counts::Counts;
+use retryguard_controller::reconcile::source::SourceError;
 
 use super::{serve, source};
 
@@ -53,7 +53,7 @@ async fn a_proxy_that_restarts_counts_from_nothing() {
     assert_eq!(counts(seen[2]), (40, 0, 0));
 }
 
-/// Held-back retries overflow in the proxy's own words. They must not be seen, or the guard would see itself.
+/// Observed-back retries overflow in the proxy's own words. They must not be seen, or the guard would see itself.
 #[tokio::test]
 async fn held_back_retries_are_no_rejections() {
     let seen = samples(&[page(0, 0, 0, 0), page(100, 0, 5, 5), page(200, 0, 10, 100_000)]).await;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use retryguard_controller::{actuator::Wish, counts::Counts};
-use retryguard_core::guard::{Hysteresis, Mode, Sample, Settings, Signal};
+use retryguard_controller::domain::counts::Counts;
+use retryguard_controller::domain::state::RetryState;
+use retryguard_core::guard::{Hysteresis, Mode, Settings, Signal};
 
 use crate::scripted::{DataPlane, Setup, conflict, down, reading, seconds, start, unreachable_plane};
 
@@ -16,17 +17,19 @@ async fn an_overload_switches_off_and_its_end_brings_retries_back_by_the_ramp() 
         Box::new(|second| Ok(vec![reading("payments", if second < 20 { 60 } else { 0 })])),
     );
     seconds(15).await;
-    assert_eq!(plane.held("payments"), Wish::Off);
+    assert_eq!(plane.held("payments"), RetryState::Off);
     let status = running.status().await;
     assert_eq!(status["targets"][0]["state"], "off");
     assert_eq!(status["targets"][0]["signal"], "rejections");
     assert_eq!(status["targets"][0]["value"], 0.6);
     seconds(45).await;
-    let wishes = plane.wishes();
-    assert_eq!(wishes[0], Wish::Off);
-    let ramp = wishes[1..4].iter().all(|wish| matches!(wish, Wish::Part { .. }));
-    assert!(ramp, "{wishes:?}");
-    assert_eq!(wishes[4..], [Wish::Original]);
+    let desired_states = plane.desired_states();
+    assert_eq!(desired_states[0], RetryState::Off);
+    let ramp = desired_states[1..4]
+        .iter()
+        .all(|desired| matches!(desired, RetryState::Part { .. }));
+    assert!(ramp, "{desired_states:?}");
+    assert_eq!(desired_states[4..], [RetryState::Original]);
     let (_, off) = &plane.changes()[0];
     assert!(off.why.contains("rejections 0.6000 above 0.2000"), "{}", off.why);
 }
@@ -50,7 +53,7 @@ async fn without_data_the_decision_holds_for_the_stated_time_and_then_the_origin
     seconds(68).await;
     assert_eq!(
         plane.held("payments"),
-        Wish::Off,
+        RetryState::Off,
         "holds for 60 s after the last data"
     );
     let status = running.status().await;
@@ -62,7 +65,7 @@ async fn without_data_the_decision_holds_for_the_stated_time_and_then_the_origin
             .contains("does not answer")
     );
     seconds(4).await;
-    assert_eq!(plane.wishes(), [Wish::Off, Wish::Original]);
+    assert_eq!(plane.desired_states(), [RetryState::Off, RetryState::Original]);
     let status = running.status().await;
     assert_eq!(status["targets"][0]["state"], "on");
     assert_eq!(status["targets"][0]["reason"], "no fresh data for 60 s");
@@ -92,15 +95,15 @@ async fn a_series_that_is_gone_counts_as_no_data() {
             }),
         );
         seconds(68).await;
-        assert_eq!(plane.held("payments"), Wish::Off);
+        assert_eq!(plane.held("payments"), RetryState::Off);
         seconds(4).await;
-        assert_eq!(plane.wishes(), [Wish::Off, Wish::Original]);
+        assert_eq!(plane.desired_states(), [RetryState::Off, RetryState::Original]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn stale_data_and_data_that_cannot_be_true_decide_nothing() {
-    let lies: [fn(&mut retryguard_controller::source::Reading); 5] = [
+    let lies: [fn(&mut retryguard_controller::domain::counts::Reading); 5] = [
         |reading| reading.age = Duration::from_secs(31),
         |reading| reading.counts.rejected = Some(reading.counts.calls + 1),
         |reading| reading.counts.calls = u64::MAX,
@@ -119,7 +122,7 @@ async fn stale_data_and_data_that_cannot_be_true_decide_nothing() {
             }),
         );
         seconds(60).await;
-        assert_eq!(plane.wishes(), [], "lie {number}");
+        assert_eq!(plane.desired_states(), [], "lie {number}");
         let refused = &running.status().await["sources"][0]["refused"];
         let word = if number == 0 { "stale" } else { "nonsense" };
         assert!(refused[word].as_u64().unwrap() > 50, "lie {number}: {refused}");
@@ -140,7 +143,7 @@ async fn data_at_the_age_limit_is_taken() {
         }),
     );
     seconds(10).await;
-    assert_eq!(plane.wishes(), [Wish::Off]);
+    assert_eq!(plane.desired_states(), [RetryState::Off]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,16 +155,16 @@ async fn too_few_samples_decide_nothing() {
         Box::new(|_| {
             let mut few = reading("payments", 0);
             // Five pooled samples of three calls stay under the minimum of twenty.
-            few.sample = Sample {
+            few.counts = Counts {
                 calls: 3,
-                rejected: 3,
-                ..Sample::default()
+                rejected: Some(3),
+                ..Counts::default()
             };
             Ok(vec![few])
         }),
     );
     seconds(120).await;
-    assert_eq!(plane.wishes(), []);
+    assert_eq!(plane.desired_states(), []);
 }
 
 /// The signals in their order: the first that the source can measure decides, and another takes its place only
@@ -191,11 +194,15 @@ async fn the_first_available_signal_decides() {
         }),
     );
     seconds(85).await;
-    assert_eq!(plane.wishes(), [], "rejections are chosen, and there are none");
+    assert_eq!(
+        plane.desired_states(),
+        [],
+        "rejections are chosen, and there are none"
+    );
     assert_eq!(running.status().await["targets"][0]["signal"], "rejections");
     seconds(15).await;
     assert_eq!(running.status().await["targets"][0]["signal"], "retries-per-call");
-    assert_eq!(plane.wishes()[0], Wish::Off);
+    assert_eq!(plane.desired_states()[0], RetryState::Off);
 }
 
 /// The data plane refuses a change or does not answer: it is asked again, ever more slowly, and the change is
@@ -210,11 +217,11 @@ async fn a_data_plane_that_is_down_is_asked_again() {
         Box::new(|_| Ok(vec![reading("payments", 60)])),
     );
     seconds(30).await;
-    assert_eq!(plane.wishes(), []);
+    assert_eq!(plane.desired_states(), []);
     assert!(running.status().await["actuators"][0]["error"].is_string());
     plane.fail(None);
     seconds(65).await;
-    assert_eq!(plane.held("payments"), Wish::Off);
+    assert_eq!(plane.held("payments"), RetryState::Off);
 }
 
 /// A change was made although its answer was lost, and then it was no longer wanted. It must not stay.
@@ -228,10 +235,13 @@ async fn a_lost_answer_leaves_nothing_behind() {
         Box::new(|_| Ok(vec![reading("payments", 60)])),
     );
     seconds(5).await;
-    assert_eq!(plane.held("payments"), Wish::Off);
+    assert_eq!(plane.held("payments"), RetryState::Off);
     plane.lie(false);
-    assert_eq!(running.stop().await, retryguard_controller::run::Ended::Restored);
-    assert_eq!(plane.held("payments"), Wish::Original);
+    assert_eq!(
+        running.stop().await,
+        retryguard_controller::reconcile::control_loop::Ended::Restored
+    );
+    assert_eq!(plane.held("payments"), RetryState::Original);
 }
 
 /// Somebody else changed what we had set: what they wrote stands, and we come back only for the next overload.
@@ -244,29 +254,29 @@ async fn what_the_user_changed_is_left_to_the_user() {
         Box::new(|second| Ok(vec![reading("payments", if second % 100 < 50 { 60 } else { 0 })])),
     );
     seconds(10).await;
-    assert_eq!(plane.held("payments"), Wish::Off);
+    assert_eq!(plane.held("payments"), RetryState::Off);
     plane.set(
         "payments",
-        Some(retryguard_controller::actuator::Held::Theirs(
+        Some(retryguard_controller::domain::state::Observed::Overridden(
             "by hand".to_owned(),
         )),
     );
     seconds(35).await;
     assert_eq!(
-        plane.wishes(),
-        [Wish::Off],
+        plane.desired_states(),
+        [RetryState::Off],
         "theirs is respected while retries shall be off"
     );
     seconds(50).await;
     assert_eq!(
-        plane.wishes().last(),
-        Some(&Wish::Original),
+        plane.desired_states().last(),
+        Some(&RetryState::Original),
         "the dispute is forgotten"
     );
     seconds(20).await;
     assert_eq!(
         plane.held("payments"),
-        Wish::Off,
+        RetryState::Off,
         "the next overload is ours again"
     );
 }
@@ -287,7 +297,7 @@ async fn a_conflict_is_respected_like_a_find() {
     seconds(10).await;
     plane.fail(None);
     seconds(60).await;
-    assert_eq!(plane.wishes(), []);
+    assert_eq!(plane.desired_states(), []);
     assert_eq!(
         running.status().await["targets"][0]["actuators"][0]["holds"],
         "theirs"
@@ -306,5 +316,5 @@ async fn a_data_plane_that_forgot_is_told_again() {
     seconds(10).await;
     plane.set("payments", None);
     seconds(35).await;
-    assert_eq!(plane.wishes(), [Wish::Off, Wish::Off]);
+    assert_eq!(plane.desired_states(), [RetryState::Off, RetryState::Off]);
 }

@@ -1,6 +1,7 @@
 //! A signal that swings.
 
-use retryguard_controller::{actuator::Wish, config::limits::Limits};
+use retryguard_controller::domain::limits::Limits;
+use retryguard_controller::domain::state::RetryState;
 use retryguard_core::guard::{Hysteresis, Mode, Settings};
 
 use crate::scripted::{DataPlane, Setup, reading, seconds, start};
@@ -15,7 +16,7 @@ async fn a_swing_within_the_hysteresis_changes_nothing_after_the_first() {
         Box::new(|second| Ok(vec![reading("payments", if second % 2 == 0 { 26 } else { 16 })])),
     );
     seconds(300).await;
-    assert_eq!(plane.wishes(), [Wish::Off]);
+    assert_eq!(plane.desired_states(), [RetryState::Off]);
 }
 
 /// Overload comes back whenever retries do. Each relapse doubles the cool-down, so that changes become rare.
@@ -27,7 +28,11 @@ async fn a_storm_that_returns_with_the_retries_is_met_ever_more_slowly() {
         Setup::default(),
         &plane,
         Box::new(move |_| {
-            let rejected = if seen.held("payments") == Wish::Off { 0 } else { 60 };
+            let rejected = if seen.held("payments") == RetryState::Off {
+                0
+            } else {
+                60
+            };
             Ok(vec![reading("payments", rejected)])
         }),
     );
@@ -35,7 +40,7 @@ async fn a_storm_that_returns_with_the_retries_is_met_ever_more_slowly() {
     let changes = plane.changes();
     let offs: Vec<u64> = changes
         .iter()
-        .filter(|(_, change)| change.wish == Wish::Off)
+        .filter(|(_, change)| change.desired == RetryState::Off)
         .map(|(second, _)| *second)
         .collect();
     let gaps: Vec<u64> = offs.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -103,5 +108,5 @@ async fn an_overload_at_light_load_is_no_overload() {
     };
     let _running = start(setup, &plane, Box::new(|_| Ok(vec![reading("payments", 60)])));
     seconds(300).await;
-    assert_eq!(plane.wishes(), []);
+    assert_eq!(plane.desired_states(), []);
 }

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use retryguard_controller::{
-    actuator::{Held, Wish},
-    config::limits::Limits,
-    lead::Standing,
-};
+use retryguard_controller::domain::limits::Limits;
+use retryguard_controller::domain::state::{Observed, RetryState};
+use retryguard_controller::reconcile::election::Leadership;
 
 use crate::scripted::{DataPlane, Judge, Setup, reading, seconds, start, unreachable_plane};
 
@@ -26,8 +24,8 @@ async fn what_somebody_else_changes_is_known_at_once() {
     let plane = DataPlane::new();
     let running = start(seldom(), &plane, Box::new(|_| Ok(vec![reading("payments", 60)])));
     seconds(10).await;
-    assert_eq!(plane.held("payments"), Wish::Off);
-    plane.set("payments", Some(Held::Theirs("by hand".to_owned())));
+    assert_eq!(plane.held("payments"), RetryState::Off);
+    plane.set("payments", Some(Observed::Overridden("by hand".to_owned())));
     plane.stir();
     seconds(3).await;
     let status = running.status().await;
@@ -35,7 +33,11 @@ async fn what_somebody_else_changes_is_known_at_once() {
         status["targets"][0]["actuators"][0]["holds"], "theirs",
         "{status:#}"
     );
-    assert_eq!(plane.wishes(), [Wish::Off], "and what they wrote stands");
+    assert_eq!(
+        plane.desired_states(),
+        [RetryState::Off],
+        "and what they wrote stands"
+    );
 }
 
 /// A restarted proxy that says so is told again without waiting for the next look.
@@ -47,7 +49,7 @@ async fn what_was_forgotten_is_said_again() {
     plane.set("payments", None);
     plane.stir();
     seconds(3).await;
-    assert_eq!(plane.held("payments"), Wish::Off);
+    assert_eq!(plane.held("payments"), RetryState::Off);
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,9 +97,9 @@ async fn one_that_does_not_answer_is_not_asked_sooner_because_it_changes() {
 async fn who_follows_is_not_stirred() {
     let plane = DataPlane::new();
     let leader = Some("another".to_owned());
-    let judge = Judge::new(Standing::Following { leader });
+    let backend = Judge::new(Leadership::Follower { leader });
     let setup = Setup {
-        lead: Box::new(judge.clone()),
+        election: Box::new(backend.clone()),
         ..seldom()
     };
     let _running = start(setup, &plane, Box::new(|_| Ok(vec![reading("payments", 60)])));
@@ -106,10 +108,10 @@ async fn who_follows_is_not_stirred() {
         seconds(1).await;
     }
     assert_eq!(plane.questions(), 0);
-    judge.say(Ok(Standing::Leading {
+    backend.say(Ok(Leadership::Leader {
         term: 2,
         lasts: Duration::from_secs(15),
     }));
     seconds(10).await;
-    assert_eq!(plane.held("payments"), Wish::Off);
+    assert_eq!(plane.held("payments"), RetryState::Off);
 }

@@ -1,9 +1,7 @@
 //! Killed, restarted, stopped.
 
-use retryguard_controller::{
-    actuator::{Held, Wish},
-    run::Ended,
-};
+use retryguard_controller::domain::state::{Observed, RetryState};
+use retryguard_controller::reconcile::control_loop::Ended;
 
 use crate::scripted::{DataPlane, Setup, down, reading, seconds, start, unreachable_plane};
 
@@ -36,7 +34,7 @@ async fn killed_at_any_point_nothing_stays_switched_off() {
         seconds(60).await;
         assert_eq!(
             plane.held("payments"),
-            Wish::Original,
+            RetryState::Original,
             "killed after {killed_after} s"
         );
     }
@@ -52,33 +50,37 @@ async fn a_restart_during_an_overload_lets_no_retries_through() {
     first.kill();
     let _second = start(Setup::default(), &plane, Box::new(overload));
     seconds(120).await;
-    assert_eq!(plane.wishes(), [Wish::Off], "one change, and never undone");
+    assert_eq!(
+        plane.desired_states(),
+        [RetryState::Off],
+        "one change, and never undone"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn restarted_without_data_what_was_found_is_restored_after_the_hold() {
     let plane = DataPlane::new();
-    plane.set("payments", Some(Held::Ours(Wish::Off)));
+    plane.set("payments", Some(Observed::Managed(RetryState::Off)));
     let _running = start(Setup::default(), &plane, Box::new(|_| Err(down())));
     seconds(58).await;
-    assert_eq!(plane.held("payments"), Wish::Off);
+    assert_eq!(plane.held("payments"), RetryState::Off);
     seconds(4).await;
-    assert_eq!(plane.held("payments"), Wish::Original);
+    assert_eq!(plane.held("payments"), RetryState::Original);
 }
 
 /// A target that is no longer in the configuration was switched off by the one before.
 #[tokio::test(start_paused = true)]
 async fn what_a_former_configuration_left_is_restored() {
     let plane = DataPlane::new();
-    plane.set("removed", Some(Held::Ours(Wish::Off)));
+    plane.set("removed", Some(Observed::Managed(RetryState::Off)));
     let _running = start(
         Setup::default(),
         &plane,
         Box::new(|_| Ok(vec![reading("payments", 0)])),
     );
     seconds(3).await;
-    assert_eq!(plane.held("removed"), Wish::Original);
-    assert_eq!(plane.wishes(), [Wish::Original]);
+    assert_eq!(plane.held("removed"), RetryState::Original);
+    assert_eq!(plane.desired_states(), [RetryState::Original]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,9 +96,9 @@ async fn a_polite_stop_restores_everything_first() {
     };
     let running = start(setup, &plane, Box::new(script));
     seconds(10).await;
-    assert_eq!(plane.wishes(), [Wish::Off; 3]);
+    assert_eq!(plane.desired_states(), [RetryState::Off; 3]);
     assert_eq!(running.stop().await, Ended::Restored);
-    assert_eq!(plane.wishes()[3..], [Wish::Original; 3]);
+    assert_eq!(plane.desired_states()[3..], [RetryState::Original; 3]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +111,7 @@ async fn a_stop_with_leave_changes_nothing() {
     let running = start(setup, &plane, Box::new(|_| Ok(vec![reading("payments", 60)])));
     seconds(10).await;
     assert_eq!(running.stop().await, Ended::Left);
-    assert_eq!(plane.held("payments"), Wish::Off);
+    assert_eq!(plane.held("payments"), RetryState::Off);
 }
 
 /// The data plane is down at the stop: the controller tries for a stated time, and says that it failed.
@@ -142,7 +144,7 @@ async fn a_dry_run_decides_and_changes_nothing() {
         status["would"],
         serde_json::json!([{"target": "payments", "actuator": "plane", "would": "Off for payments"}])
     );
-    assert_eq!(plane.wishes(), []);
+    assert_eq!(plane.desired_states(), []);
     running.stop().await;
-    assert_eq!(plane.wishes(), []);
+    assert_eq!(plane.desired_states(), []);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use retryguard_controller::run::Ended;
+use retryguard_controller::reconcile::control_loop::Ended;
 use retryguard_parts::{Envoy, Prometheus, free_port};
 
 use super::super::controller::Controller;
@@ -43,7 +43,7 @@ const QUEUE: usize = 16;
 
 impl Arm {
     /// Five retries, and no controller.
-    pub(super) const NOBODY: Self = Self {
+    pub(super) const WITHOUT_CONTROLLER: Self = Self {
         controller: None,
         retries: 5,
         guard: "",

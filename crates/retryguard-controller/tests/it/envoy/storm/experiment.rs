@@ -27,7 +27,7 @@ async fn write_the_experiment() {
         return;
     };
     let arms = [
-        Arm::NOBODY,
+        Arm::WITHOUT_CONTROLLER,
         Arm::NONE,
         Arm::new(Actuator::Rtds, Source::Scrape).with_defaults(),
         Arm::new(Actuator::Admin, Source::Scrape).with_defaults(),

@@ -52,7 +52,7 @@ async fn nobody() -> bool {
     static ONCE: tokio::sync::OnceCell<bool> = tokio::sync::OnceCell::const_new();
     *ONCE
         .get_or_init(|| async {
-            let Some(world) = Arm::NOBODY.start().await else {
+            let Some(world) = Arm::WITHOUT_CONTROLLER.start().await else {
                 return false;
             };
             let load = Dial::start(world.envoy.url(), OVERLOAD);

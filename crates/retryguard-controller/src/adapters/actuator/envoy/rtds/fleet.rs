@@ -1,0 +1,410 @@
+//! What the server has updates to whom: a machine without sockets.
+//!
+//! A stream goes through [`Fleet::open_stream`], then [`Fleet::on_request`] for each of its requests, [`Fleet::next_update`] whenever
+//! something may have changed, and [`Fleet::close_stream`]. Nothing is updates before it is known what the fleet already
+//! holds (see [`Phase`]), because an Envoy keeps what it has until it is sent something else.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::adapters::actuator::envoy::keys;
+use crate::adapters::actuator::envoy::rtds::version;
+use crate::adapters::actuator::envoy::rtds::version::ClusterStates;
+use crate::domain::state::RetryState;
+use retryguard_core::ratio::Ratio;
+
+/// The most streams at once; the next one is refused, which makes its Envoy come back later.
+pub(super) const MOST_STREAMS: usize = 5_000;
+/// The most clusters that desired_states are kept for.
+pub(super) const MOST_CLUSTERS: usize = 10_000;
+/// Envoys that have gone are remembered for the status, the latest of them.
+pub(super) const MOST_GONE: usize = 100;
+/// The longest text of a node that is kept: its name, its address, what it updates when it refused.
+pub(super) const LONGEST_TEXT: usize = 512;
+
+/// The number of a stream, for as long as this server lives.
+pub(super) type Stream = u64;
+
+/// What a request of either dialect comes to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct NodeRequest {
+    /// NodeIdentity asks; only the first request of a stream must encode it.
+    pub(super) node: Option<NodeIdentity>,
+    /// Whether our layer is asked for, where the request next_update anything about that.
+    pub(super) wants: Option<bool>,
+    /// Another layer that is asked for, which this server does not have.
+    pub(super) foreign: Option<String>,
+    /// The version that it holds (first request), or that it has just accepted.
+    pub(super) version: String,
+    /// Which answer this is about; empty on a first request.
+    pub(super) nonce: String,
+    /// Why it refuses that answer.
+    pub(super) refusal: Option<String>,
+}
+
+/// How an Envoy calls itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct NodeIdentity {
+    /// `node.id`.
+    pub(super) id: String,
+    /// `node.cluster`, the name of the service it stands before.
+    pub(super) service: String,
+}
+
+/// A runtime layer as it is served.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Layer {
+    /// Its version, which next_update the same in words.
+    pub(super) version: String,
+    /// Its keys.
+    pub(super) entries: BTreeMap<String, f64>,
+}
+
+/// What a stream is to be sent now.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Update {
+    /// The layer.
+    pub(super) layer: Arc<Layer>,
+    /// By which the answer will name it.
+    pub(super) nonce: String,
+}
+
+/// One Envoy, as far as we know.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Node {
+    /// How it calls itself.
+    pub(super) identity: NodeIdentity,
+    /// Where it connects from.
+    pub(super) address: String,
+    /// The version that it accepted last.
+    pub(super) accepted: Option<String>,
+    /// The version that it refused since, and why.
+    pub(super) refused: Option<(String, String)>,
+    /// A layer that it asks for and that this server does not have.
+    pub(super) foreign: Option<String>,
+    wants: bool,
+    sent: Option<Arc<Layer>>,
+    nonce: u64,
+    /// It has answered what it was sent last.
+    answered: bool,
+    late: bool,
+}
+
+impl Node {
+    /// Whether `layer` is what it was sent last, and it has updates something to that. A version can come back: what
+    /// was accepted of it before next_update nothing about now.
+    fn answered(&self, layer: &Layer) -> bool {
+        self.answered
+            && self
+                .sent
+                .as_ref()
+                .is_some_and(|sent| sent.version == layer.version)
+    }
+
+    /// Whether it has accepted `layer`, and nothing since.
+    pub(super) fn holds(&self, layer: &Layer) -> bool {
+        self.answered(layer) && self.refused.is_none()
+    }
+}
+
+/// What the server may encode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// We do not act: streams are refused, so that an Envoy looks for the controller that does.
+    Idle,
+    /// Streams are taken and sent nothing; what they hold is learned.
+    Learning,
+    /// Every stream gets the present layer at once.
+    Serving,
+}
+
+/// The server's memory.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    phase: Phase,
+    budgets: BTreeMap<String, Ratio>,
+    desired_states: ClusterStates,
+    layer: Arc<Layer>,
+    nodes: BTreeMap<Stream, Node>,
+    gone: VecDeque<Node>,
+    next: Stream,
+}
+
+impl Fleet {
+    /// An idle fleet. `budgets` are the retry budgets that clusters have of their own.
+    #[must_use]
+    pub(super) fn new(budgets: BTreeMap<String, Ratio>) -> Self {
+        let mut fleet = Self {
+            phase: Phase::Idle,
+            budgets,
+            desired_states: ClusterStates::new(),
+            layer: Arc::default(),
+            nodes: BTreeMap::new(),
+            gone: VecDeque::new(),
+            next: 0,
+        };
+        fleet.compose();
+        fleet
+    }
+
+    /// What the server may encode at present.
+    #[must_use]
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Begins to learn, unless that has begun.
+    pub(super) fn learn(&mut self) {
+        if self.phase == Phase::Idle {
+            self.phase = Phase::Learning;
+            self.desired_states.clear();
+        }
+    }
+
+    /// Goes from learning to serving what was learned, for the clusters of each of `targets` alike: the strictest
+    /// of what they hold. A cluster that no target has any more is as its user configured it again.
+    pub(super) fn serve<'a>(&mut self, targets: impl Iterator<Item = &'a [String]>) {
+        if self.phase != Phase::Learning {
+            return;
+        }
+        self.phase = Phase::Serving;
+        let learned = std::mem::take(&mut self.desired_states);
+        for clusters in targets {
+            let held = clusters
+                .iter()
+                .filter_map(|cluster| learned.get(cluster))
+                .copied()
+                .fold(RetryState::Original, keys::stricter);
+            if held != RetryState::Original {
+                let room = MOST_CLUSTERS - self.desired_states.len();
+                self.desired_states
+                    .extend(clusters.iter().take(room).map(|cluster| (cluster.clone(), held)));
+            }
+        }
+        self.compose();
+    }
+
+    /// Says nothing more: the streams that are open shall be closed.
+    pub(super) fn stop(&mut self) {
+        self.phase = Phase::Idle;
+        self.desired_states.clear();
+        self.compose();
+    }
+
+    /// What is wanted of each cluster that is not as its user configured it.
+    #[must_use]
+    pub(super) fn desired_states(&self) -> &ClusterStates {
+        &self.desired_states
+    }
+
+    /// Wants something of a cluster.
+    ///
+    /// # Errors
+    /// When there are [`MOST_CLUSTERS`] already.
+    pub(super) fn set(&mut self, cluster: &str, desired: RetryState) -> Result<(), TooManyClusters> {
+        if desired == RetryState::Original {
+            self.desired_states.remove(cluster);
+        } else if self.desired_states.len() >= MOST_CLUSTERS && !self.desired_states.contains_key(cluster) {
+            return Err(TooManyClusters);
+        } else {
+            self.desired_states.insert(cluster.to_owned(), desired);
+        }
+        self.compose();
+        Ok(())
+    }
+
+    fn compose(&mut self) {
+        let version = version::write(&self.desired_states);
+        if version == self.layer.version {
+            return;
+        }
+        let entries = self
+            .desired_states
+            .iter()
+            .flat_map(|(cluster, desired)| {
+                keys::entries(
+                    cluster,
+                    self.budgets.get(cluster).copied().unwrap_or(Ratio::ONE),
+                    *desired,
+                )
+            })
+            .collect();
+        self.layer = Arc::new(Layer { version, entries });
+    }
+
+    /// A stream is opened.
+    ///
+    /// # Errors
+    /// When we do not act, or there are [`MOST_STREAMS`] already.
+    pub(super) fn open_stream(&mut self, address: &str) -> Result<Stream, StreamRefused> {
+        if self.phase == Phase::Idle {
+            return Err(StreamRefused::NotActing);
+        }
+        if self.nodes.len() >= MOST_STREAMS {
+            return Err(StreamRefused::Full);
+        }
+        self.next += 1;
+        let node = Node {
+            address: clipped(address),
+            ..Node::default()
+        };
+        self.nodes.insert(self.next, node);
+        Ok(self.next)
+    }
+
+    /// A stream has updates something.
+    pub(super) fn on_request(&mut self, stream: Stream, ask: &NodeRequest) {
+        let Some(node) = self.nodes.get_mut(&stream) else {
+            return;
+        };
+        if let Some(identity) = &ask.node {
+            node.identity = NodeIdentity {
+                id: clipped(&identity.id),
+                service: clipped(&identity.service),
+            };
+        }
+        if let Some(foreign) = &ask.foreign {
+            node.foreign = Some(clipped(foreign));
+        }
+        if let Some(wants) = ask.wants {
+            if wants && !node.wants {
+                node.sent = None;
+            }
+            node.wants = wants;
+        }
+        if ask.nonce.is_empty() {
+            if self.phase == Phase::Learning && node.wants {
+                for (cluster, desired) in version::read(&ask.version, MOST_CLUSTERS) {
+                    let held = self.desired_states.entry(cluster).or_insert(RetryState::Original);
+                    *held = keys::stricter(*held, desired);
+                }
+            }
+        } else if ask.nonce == node.nonce.to_string()
+            && let Some(sent) = &node.sent
+        {
+            node.late = false;
+            node.answered = true;
+            match &ask.refusal {
+                None => {
+                    node.accepted = Some(sent.version.clone());
+                    node.refused = None;
+                }
+                Some(message) => node.refused = Some((sent.version.clone(), clipped(message))),
+            }
+        }
+    }
+
+    /// Whether a stream is to be sent something.
+    #[must_use]
+    pub(super) fn has_update(&self, stream: Stream) -> bool {
+        self.phase == Phase::Serving
+            && self.nodes.get(&stream).is_some_and(|node| {
+                let sent = node.sent.as_ref().map(|sent| &sent.version);
+                node.wants && sent != Some(&self.layer.version)
+            })
+    }
+
+    /// What a stream is to be sent now, if anything; it counts as sent.
+    pub(super) fn next_update(&mut self, stream: Stream) -> Option<Update> {
+        if !self.has_update(stream) {
+            return None;
+        }
+        let layer = &self.layer;
+        let node = self.nodes.get_mut(&stream)?;
+        node.nonce += 1;
+        node.answered = false;
+        node.sent = Some(Arc::clone(layer));
+        Some(Update {
+            layer: Arc::clone(layer),
+            nonce: node.nonce.to_string(),
+        })
+    }
+
+    /// A stream is closed.
+    pub(super) fn close_stream(&mut self, stream: Stream) {
+        if let Some(node) = self.nodes.remove(&stream) {
+            self.gone.retain(|other| other.identity != node.identity);
+            self.gone.push_back(node);
+            if self.gone.len() > MOST_GONE {
+                self.gone.pop_front();
+            }
+        }
+    }
+
+    /// How far the present layer has come.
+    #[must_use]
+    pub(super) fn reach(&self) -> Reach {
+        let mut reach = Reach::default();
+        for node in self.nodes.values().filter(|node| node.wants) {
+            reach.streams += 1;
+            if node.holds(&self.layer) {
+                reach.accepted += 1;
+            } else if node.answered(&self.layer) {
+                reach.refused += 1;
+            } else if node.late {
+                reach.late += 1;
+            }
+        }
+        reach
+    }
+
+    /// A node that has not answered by now is not waited for again until it does.
+    pub(super) fn mark_late(&mut self) {
+        for node in self.nodes.values_mut() {
+            node.late |= node.wants && !node.answered(&self.layer);
+        }
+    }
+
+    /// Envoys that are connected, and the latest of those that have gone.
+    pub(super) fn nodes(&self) -> (impl Iterator<Item = &Node>, impl Iterator<Item = &Node>) {
+        let connected = |gone: &&Node| !self.nodes.values().any(|node| node.identity == gone.identity);
+        (self.nodes.values(), self.gone.iter().filter(connected))
+    }
+
+    /// The layer that is served.
+    #[must_use]
+    pub(super) fn layer(&self) -> &Arc<Layer> {
+        &self.layer
+    }
+}
+
+/// How many streams set our layer, and what they have updates to the present one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// How many set it.
+    pub(super) streams: usize,
+    /// How many have accepted it.
+    pub(super) accepted: usize,
+    /// How many have refused it.
+    pub(super) refused: usize,
+    /// How many have not answered in time.
+    pub(super) late: usize,
+}
+
+impl Reach {
+    /// Whether there is no node left to wait for.
+    #[must_use]
+    pub(super) fn complete(self) -> bool {
+        self.accepted + self.refused + self.late >= self.streams
+    }
+}
+
+/// There are [`MOST_CLUSTERS`] already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooManyClusters;
+
+/// Why a stream is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StreamRefused {
+    /// Another controller acts, or none yet.
+    NotActing,
+    /// There are [`MOST_STREAMS`].
+    Full,
+}
+
+fn clipped(text: &str) -> String {
+    text.chars().take(LONGEST_TEXT).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! The fleet behind its lock, and identity is woken when it changes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::adapters::actuator::envoy::rtds::fleet::{
+    Fleet, NodeRequest, Phase, Stream, StreamRefused, Update,
+};
+
+/// What the streams and the actuator share. The lock is held for one step of the fleet and never across a wait.
+#[derive(Debug)]
+pub(super) struct SharedFleet {
+    /// The name of the layer that is served.
+    pub(super) layer: String,
+    fleet: Mutex<Fleet>,
+    /// Moves when there is something to encode.
+    updates: watch::Sender<()>,
+    /// Moves when an Envoy has answered, come or gone.
+    responses: watch::Sender<()>,
+}
+
+impl SharedFleet {
+    pub(super) fn new(layer: String, fleet: Fleet) -> Self {
+        Self {
+            layer,
+            fleet: Mutex::new(fleet),
+            updates: watch::Sender::new(()),
+            responses: watch::Sender::new(()),
+        }
+    }
+
+    /// The fleet, to look at or to change without anything to encode.
+    pub(super) fn fleet(&self) -> MutexGuard<'_, Fleet> {
+        // A step of the fleet that panicked has left it between two valid states at worst: a layer that is sent again.
+        self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the fleet and wakes every stream.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> T {
+        let answer = change(&mut self.fleet());
+        self.updates.send_replace(());
+        self.responses.send_replace(());
+        answer
+    }
+
+    /// Wakes when there may be something to encode.
+    pub(super) fn updates(&self) -> watch::Receiver<()> {
+        self.updates.subscribe()
+    }
+
+    /// Wakes when an Envoy has answered, come or gone.
+    pub(super) fn responses(&self) -> watch::Receiver<()> {
+        self.responses.subscribe()
+    }
+}
+
+/// A stream's place at the shared; given back when the stream ends, however it ends.
+#[derive(Debug)]
+pub(super) struct StreamHandle {
+    shared: Arc<SharedFleet>,
+    stream: Stream,
+}
+
+impl StreamHandle {
+    pub(super) fn take(shared: &Arc<SharedFleet>, address: &str) -> Result<Self, StreamRefused> {
+        let stream = shared.fleet().open_stream(address)?;
+        Ok(Self {
+            shared: Arc::clone(shared),
+            stream,
+        })
+    }
+
+    pub(super) fn on_request(&self, ask: &NodeRequest) {
+        self.shared.fleet().on_request(self.stream, ask);
+        self.shared.responses.send_replace(());
+    }
+
+    pub(super) fn has_update(&self) -> bool {
+        self.shared.fleet().has_update(self.stream)
+    }
+
+    pub(super) fn next_update(&self) -> Option<Update> {
+        self.shared.fleet().next_update(self.stream)
+    }
+
+    pub(super) fn may_continue(&self) -> bool {
+        self.shared.fleet().phase() != Phase::Idle
+    }
+}
+
+impl Drop for StreamHandle {
+    fn drop(&mut self) {
+        self.shared.fleet().close_stream(self.stream);
+        self.shared.responses.send_replace(());
+    }
+}

@@ -1,0 +1,168 @@
+//! Bringing one VirtualService to what is wanted of it.
+
+use serde_json::{Value, json};
+
+use crate::adapters::actuator::istio::created::{LABEL, OWNER, is_as_made};
+use crate::adapters::actuator::istio::host::Host;
+use crate::adapters::actuator::istio::object::VirtualService;
+use crate::adapters::actuator::istio::plan::{Plan, View, Wanted, plan};
+use crate::adapters::actuator::istio::record::Record;
+use crate::adapters::actuator::istio::{Istio, RetryState};
+use crate::adapters::kubernetes::event::Kind;
+use crate::adapters::kubernetes::{RequestError, with_retries};
+use crate::domain::state::{Change, Loss};
+use crate::reconcile::actuator::ActuatorError;
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    /// How many routes carry the desired out.
+    pub(super) matched: usize,
+    pub(super) losses: Vec<Loss>,
+}
+
+impl Istio {
+    /// Plans and patches until the object is as wanted. It is read anew after each conflict; one that is gone
+    /// is as wanted.
+    pub(super) async fn settle(
+        &self,
+        listed: &VirtualService,
+        host: Option<&Host>,
+        change: &Change,
+    ) -> Result<Settled, ActuatorError> {
+        let wanted = Wanted {
+            target: change.target.as_str(),
+            host,
+            desired: change.desired,
+            domain: &self.settings.domain,
+            default_attempts: self.settings.default_attempts,
+        };
+        let mut fresh = false;
+        let answer = with_retries(|| {
+            let again = std::mem::replace(&mut fresh, true);
+            async move {
+                let object = if again {
+                    self.objects.get(listed).await?
+                } else {
+                    listed.clone()
+                };
+                self.bring(&object, &wanted, change).await
+            }
+        })
+        .await;
+        match answer {
+            Ok(settled) => Ok(settled),
+            Err(RequestError::Missing(_)) => Ok(Settled::default()),
+            Err(trouble) => Err(trouble.into_error(&listed.title())),
+        }
+    }
+
+    async fn bring(
+        &self,
+        object: &VirtualService,
+        wanted: &Wanted<'_>,
+        change: &Change,
+    ) -> Result<Settled, RequestError> {
+        let remembered = self.remembered(object);
+        let view = view(object, remembered.as_ref());
+        let mut plan = plan(&view, wanted).map_err(RequestError::Refused)?;
+        let over = plan.created && plan.record.is_none();
+        if over && plan.yielded.is_empty() && is_as_made(&view) {
+            self.objects.delete(object).await?;
+            self.remember(object, None);
+            self.tell(object, "VirtualServiceRemoved", &change.why).await;
+            return Ok(Settled::default());
+        }
+        if over {
+            // The user has taken it over: it stays, and nothing says any more that it is ours.
+            plan.operations.extend(unlabel(object));
+        }
+        let changes = !plan.operations.is_empty();
+        if changes {
+            let version = self
+                .objects
+                .patch(object, std::mem::take(&mut plan.operations))
+                .await?;
+            self.wrote(object.uid(), &version);
+        }
+        self.remember(object, plan.record.take());
+        self.tell_of(object, &plan, changes, change).await;
+        Ok(Settled {
+            matched: plan.matched,
+            losses: plan
+                .losses
+                .into_iter()
+                .map(|Loss(text)| Loss(format!("{}: {text}", object.title())))
+                .collect(),
+        })
+    }
+
+    /// Removes an object of ours that is no longer needed, or lets go of it when the user has changed it.
+    pub(super) async fn withdraw(&self, listed: &VirtualService) -> Result<(), ActuatorError> {
+        let answer = with_retries(|| async {
+            let object = self.objects.get(listed).await?;
+            let record = Record::read(object.annotations()).map_err(RequestError::Refused)?;
+            let mine = record.is_some_and(|record| record.created);
+            if mine && is_as_made(&view(&object, None)) {
+                self.objects.delete(&object).await?;
+                self.tell(
+                    &object,
+                    "VirtualServiceRemoved",
+                    "there is another one for this host now",
+                )
+                .await;
+            }
+            Ok(())
+        })
+        .await;
+        match answer {
+            Ok(()) | Err(RequestError::Missing(_)) => Ok(()),
+            Err(trouble) => Err(trouble.into_error(&listed.title())),
+        }
+    }
+
+    async fn tell_of(&self, object: &VirtualService, plan: &Plan, changes: bool, change: &Change) {
+        if !plan.yielded.is_empty() {
+            let note = format!(
+                "the retries of {} were changed outside this controller while they were held: they are left alone until {} is back to \
+                 normal, and then count as the user's own",
+                plan.yielded.join(", "),
+                change.target
+            );
+            self.reporter
+                .tell(object.reference(), Kind::Warning, "RetriesLeftAlone", &note)
+                .await;
+        }
+        if changes {
+            let reason = match change.desired {
+                RetryState::Original => "RetriesRestored",
+                RetryState::Off => "RetriesOff",
+                RetryState::Part { .. } => "RetriesRamping",
+            };
+            self.tell(object, reason, &change.why).await;
+        }
+    }
+
+    async fn tell(&self, object: &VirtualService, reason: &str, note: &str) {
+        self.reporter
+            .tell(object.reference(), Kind::Normal, reason, note)
+            .await;
+    }
+}
+
+pub(super) fn view<'a>(object: &'a VirtualService, remembered: Option<&'a Record>) -> View<'a> {
+    View {
+        namespace: object.namespace(),
+        resource_version: object.resource_version(),
+        annotations: object.annotations(),
+        spec: object.spec(),
+        remembered,
+    }
+}
+
+fn unlabel(object: &VirtualService) -> Option<Value> {
+    (object.label(LABEL) == Some(OWNER)).then(|| {
+        let path = format!("/metadata/labels/{}", LABEL.replace('/', "~1"));
+        json!({"op": "remove", "path": path})
+    })
+}

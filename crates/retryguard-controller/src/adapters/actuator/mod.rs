@@ -1,0 +1,116 @@
+//! The data planes.
+
+#[cfg(feature = "aws")]
+pub mod aws;
+#[cfg(feature = "envoy")]
+pub mod envoy;
+#[cfg(feature = "kubernetes")]
+pub mod istio;
+pub mod policy_server;
+#[cfg(any(feature = "aws", feature = "kubernetes"))]
+mod stored_state;
+
+use std::sync::Arc;
+
+use crate::adapters::start_error::StartError;
+use crate::config::actuator as settings;
+use crate::domain::target::TargetName;
+use crate::reconcile::actuator::Actuator;
+
+type Started = Result<Arc<dyn Actuator>, StartError>;
+
+/// Starts the actuator `envoy-rtds`.
+#[cfg(feature = "envoy")]
+pub(crate) async fn envoy_rtds(
+    settings: &settings::envoy::Rtds,
+    targets: Vec<(TargetName, settings::envoy::Target)>,
+) -> Started {
+    Ok(Arc::new(envoy::Rtds::start(settings, targets).await?))
+}
+
+#[cfg(not(feature = "envoy"))]
+pub(crate) async fn envoy_rtds(
+    _settings: &settings::envoy::Rtds,
+    _targets: Vec<(TargetName, settings::envoy::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "envoy-rtds",
+        feature: "controller",
+    })
+}
+
+/// Starts the actuator `envoy-admin`.
+#[cfg(feature = "envoy")]
+pub(crate) async fn envoy_admin(
+    settings: &settings::envoy::Admin,
+    targets: Vec<(TargetName, settings::envoy::Target)>,
+) -> Started {
+    Ok(Arc::new(envoy::Admin::start(settings, targets)?))
+}
+
+#[cfg(not(feature = "envoy"))]
+pub(crate) async fn envoy_admin(
+    _settings: &settings::envoy::Admin,
+    _targets: Vec<(TargetName, settings::envoy::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "envoy-admin",
+        feature: "controller",
+    })
+}
+
+/// Starts the actuator `istio`.
+#[cfg(feature = "kubernetes")]
+pub(crate) async fn istio(
+    settings: &settings::istio::Settings,
+    targets: Vec<(TargetName, settings::istio::Target)>,
+) -> Started {
+    let client = crate::adapters::kubernetes::client(None).await?;
+    let instance = crate::adapters::kubernetes::instance();
+    Ok(Arc::new(istio::Istio::new(
+        client,
+        settings.clone(),
+        &targets,
+        &instance,
+    )))
+}
+
+#[cfg(not(feature = "kubernetes"))]
+pub(crate) async fn istio(
+    _settings: &settings::istio::Settings,
+    _targets: Vec<(TargetName, settings::istio::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "istio",
+        feature: "kubernetes",
+    })
+}
+
+/// Starts the actuator `aws`.
+#[cfg(feature = "aws")]
+pub(crate) async fn aws(
+    settings: &settings::aws::Settings,
+    targets: Vec<(TargetName, settings::aws::Target)>,
+) -> Started {
+    Ok(Arc::new(aws::Aws::start(settings, targets).await?))
+}
+
+#[cfg(not(feature = "aws"))]
+pub(crate) async fn aws(
+    _settings: &settings::aws::Settings,
+    _targets: Vec<(TargetName, settings::aws::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "aws",
+        feature: "aws",
+    })
+}
+
+/// Starts the actuator `policy-server`.
+pub(crate) async fn policy_server(
+    settings: &settings::policy_server::Settings,
+    targets: Vec<(TargetName, settings::policy_server::Target)>,
+) -> Started {
+    let server = policy_server::PolicyServer::start(&settings.folder, &settings.listen, targets).await?;
+    Ok(Arc::new(server))
+}

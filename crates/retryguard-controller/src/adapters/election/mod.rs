@@ -1,0 +1,66 @@
+//! Leader election: which of several controllers acts.
+
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+pub mod single;
+
+use crate::adapters::election::single::SingleInstance;
+use crate::adapters::start_error::StartError;
+use crate::config::election as config;
+use crate::reconcile::election::LeaderElection;
+
+/// The backend that a configuration names.
+pub(crate) async fn start(settings: &config::Election) -> Result<Box<dyn LeaderElection>, StartError> {
+    match settings {
+        config::Election::None => Ok(Box::new(SingleInstance)),
+        #[cfg(feature = "redis")]
+        config::Election::Redis(lock) => Ok(Box::new(redis::Redis::new(lock, &identity())?)),
+        #[cfg(feature = "postgres")]
+        config::Election::Postgres(lock) => Ok(Box::new(postgres::Postgres::new(lock, &identity())?)),
+        #[cfg(feature = "kubernetes")]
+        config::Election::Kubernetes(lease) => Ok(Box::new(kubernetes::Lease::start(lease).await?)),
+        #[cfg(not(feature = "redis"))]
+        config::Election::Redis(_) => Err(StartError::NotBuilt {
+            what: "redis",
+            feature: "redis",
+        }),
+        #[cfg(not(feature = "postgres"))]
+        config::Election::Postgres(_) => Err(StartError::NotBuilt {
+            what: "postgres",
+            feature: "postgres",
+        }),
+        #[cfg(not(feature = "kubernetes"))]
+        config::Election::Kubernetes(_) => Err(StartError::NotBuilt {
+            what: "kubernetes",
+            feature: "kubernetes",
+        }),
+    }
+}
+
+/// A name for this run of this program: two that start at once on two machines must not share one.
+#[cfg(any(feature = "redis", feature = "postgres"))]
+fn identity() -> String {
+    use retryguard_core::Chance as _;
+    let machine = std::env::var("HOSTNAME").unwrap_or_else(|_| "controller".to_owned());
+    let chance = crate::clock::Random.below(u64::MAX);
+    format!("{machine}-{}-{chance:016x}", std::process::id())
+}
+
+/// The address of a database, from the configuration or from its file.
+#[cfg(any(feature = "redis", feature = "postgres"))]
+fn address(lock: &config::Lock, what: &'static str) -> Result<crate::secret::Secret, StartError> {
+    match &lock.address {
+        config::Address::Written(secret) => Ok(secret.clone()),
+        config::Address::File(path) => {
+            crate::secret::Secret::from_file(path).map_err(|error| StartError::File {
+                what,
+                path: path.display().to_string(),
+                reason: error.to_string(),
+            })
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The world: sources of counts, actuators on data planes, leader election, HTTP.
+
+pub mod actuator;
+#[cfg(feature = "aws")]
+pub mod aws;
+mod causes;
+pub mod election;
+pub mod http;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
+pub mod source;
+pub mod start_error;

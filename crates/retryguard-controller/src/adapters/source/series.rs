@@ -1,0 +1,506 @@
+//! Which series speak for a target, and what they say: the same for Prometheus and for our own scraper.
+//!
+//! Rejections are read from what the *upstream* answered, attempt by attempt. Retries that were held back are
+//! counted by data planes as overflows, and flagged on the response; neither is read here, or the guard would
+//! take its own work for an overload and never let retries back.
+
+use std::time::Duration;
+
+use retryguard_core::Ratio;
+
+use crate::config::source::preset::Preset;
+use crate::domain::counts::{Counts, within};
+
+/// What a series counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    /// Attempts that reached the target.
+    Attempts,
+    /// Calls, where they are counted apart from attempts.
+    Calls,
+    /// Retries, where they are counted themselves.
+    Retries,
+    /// Retries that ended in a success.
+    RetriesSucceeded,
+    /// Attempts that ended with a response, where they are counted apart from those that began.
+    Answered,
+    /// Attempts that were rejected for load.
+    Rejected,
+    /// A bucket of the delay; a unit of its bound is so many seconds.
+    Bucket(Unit),
+}
+
+/// The unit of a histogram's bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Unit {
+    Seconds,
+    Milliseconds,
+}
+
+impl Unit {
+    pub(crate) fn seconds(self) -> f64 {
+        match self {
+            Self::Seconds => 1.0,
+            Self::Milliseconds => 0.001,
+        }
+    }
+}
+
+/// One kind of series.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Term {
+    pub(crate) role: Role,
+    pub(crate) metric: &'static str,
+    /// The labels that tell this target from others of its kind.
+    pub(crate) keys: Vec<(&'static str, String)>,
+    /// The labels that tell what is counted: one of these values.
+    pub(crate) fixed: Vec<(&'static str, Vec<String>)>,
+}
+
+/// Every kind of series of a target.
+pub(crate) fn terms(preset: &Preset, delay: bool) -> Vec<Term> {
+    let mut all = match preset {
+        Preset::Istio { .. } => istio(preset),
+        Preset::Envoy { cluster, codes } => envoy(cluster, codes),
+        Preset::Linkerd {
+            deployment,
+            namespace,
+            codes,
+        } => linkerd(deployment, namespace, codes),
+        Preset::Retryguard { service } => server(service),
+        Preset::RetryguardClient { target } => client(target),
+    };
+    if !delay {
+        all.retain(|term| !matches!(term.role, Role::Bucket(_)));
+    }
+    all
+}
+
+type Keys = Vec<(&'static str, String)>;
+
+fn term(role: Role, metric: &'static str, keys: &Keys, fixed: &[(&'static str, &[&str])]) -> Term {
+    let fixed = fixed
+        .iter()
+        .map(|(label, values)| (*label, values.iter().map(|value| (*value).to_owned()).collect()))
+        .collect();
+    Term {
+        role,
+        metric,
+        keys: keys.clone(),
+        fixed,
+    }
+}
+
+/// As the destination reports it, which sees every attempt. What the source reports has retries folded in, and
+/// flags held-back retries in a way that cannot be told from a full connection pool.
+fn istio(preset: &Preset) -> Vec<Term> {
+    let Preset::Istio {
+        service,
+        namespace,
+        caller,
+        codes,
+    } = preset
+    else {
+        return Vec::new();
+    };
+    let mut keys = vec![
+        ("destination_service_name", service.clone()),
+        ("destination_service_namespace", namespace.clone()),
+    ];
+    keys.extend(caller.clone().map(|caller| ("source_workload", caller)));
+    let codes: Vec<&str> = codes.iter().map(String::as_str).collect();
+    let there = ("reporter", &["destination"][..]);
+    vec![
+        term(Role::Attempts, "istio_requests_total", &keys, &[there]),
+        term(
+            Role::Calls,
+            "istio_requests_total",
+            &keys,
+            &[("reporter", &["source"])],
+        ),
+        term(
+            Role::Rejected,
+            "istio_requests_total",
+            &keys,
+            &[there, ("response_code", &codes)],
+        ),
+        // gRPC answers 200 and says in its own status that it is exhausted or unavailable.
+        term(
+            Role::Rejected,
+            "istio_requests_total",
+            &keys,
+            &[
+                there,
+                ("response_code", &["200"]),
+                ("grpc_response_status", &["8", "14"]),
+            ],
+        ),
+        term(
+            Role::Bucket(Unit::Milliseconds),
+            "istio_request_duration_milliseconds_bucket",
+            &keys,
+            &[there],
+        ),
+    ]
+}
+
+fn envoy(cluster: &str, codes: &[String]) -> Vec<Term> {
+    let keys = vec![("envoy_cluster_name", cluster.to_owned())];
+    let codes: Vec<&str> = codes.iter().map(String::as_str).collect();
+    let code = ("envoy_response_code", &codes[..]);
+    vec![
+        term(Role::Attempts, "envoy_cluster_upstream_rq_total", &keys, &[]),
+        term(Role::Retries, "envoy_cluster_upstream_rq_retry", &keys, &[]),
+        term(
+            Role::RetriesSucceeded,
+            "envoy_cluster_upstream_rq_retry_success",
+            &keys,
+            &[],
+        ),
+        // Attempts are counted when they begin and responses when they end: with a slow upstream the two differ by
+        // what was in flight, so a share of responses is taken of responses.
+        term(Role::Answered, "envoy_cluster_upstream_rq_completed", &keys, &[]),
+        term(
+            Role::Answered,
+            "envoy_cluster_retry_upstream_rq_completed",
+            &keys,
+            &[],
+        ),
+        // Final responses and those that were retried: together, what every attempt came to.
+        term(Role::Rejected, "envoy_cluster_upstream_rq", &keys, &[code]),
+        term(Role::Rejected, "envoy_cluster_retry_upstream_rq", &keys, &[code]),
+        term(
+            Role::Bucket(Unit::Milliseconds),
+            "envoy_cluster_upstream_rq_time_bucket",
+            &keys,
+            &[],
+        ),
+    ]
+}
+
+fn linkerd(deployment: &str, namespace: &str, codes: &[String]) -> Vec<Term> {
+    let keys = vec![
+        ("deployment", deployment.to_owned()),
+        ("namespace", namespace.to_owned()),
+    ];
+    let codes: Vec<&str> = codes.iter().map(String::as_str).collect();
+    let inbound = ("direction", &["inbound"][..]);
+    vec![
+        term(Role::Attempts, "response_total", &keys, &[inbound]),
+        term(
+            Role::Rejected,
+            "response_total",
+            &keys,
+            &[inbound, ("status_code", &codes)],
+        ),
+        term(
+            Role::Bucket(Unit::Milliseconds),
+            "response_latency_ms_bucket",
+            &keys,
+            &[inbound],
+        ),
+    ]
+}
+
+fn server(service: &str) -> Vec<Term> {
+    let keys = vec![("service", service.to_owned())];
+    // A request that came too late for its own deadline does not speak of load.
+    let load = ("reason", &["in-flight", "queue-time", "processor"][..]);
+    vec![
+        term(Role::Attempts, "retryguard_served_total", &keys, &[]),
+        term(Role::Attempts, "retryguard_shed_total", &keys, &[]),
+        term(
+            Role::Retries,
+            "retryguard_served_total",
+            &keys,
+            &[("attempt", &["again"])],
+        ),
+        term(Role::Rejected, "retryguard_shed_total", &keys, &[load]),
+    ]
+}
+
+fn client(target: &str) -> Vec<Term> {
+    let keys = vec![("target", target.to_owned())];
+    vec![
+        term(Role::Attempts, "retryguard_attempts_total", &keys, &[]),
+        term(
+            Role::Calls,
+            "retryguard_attempts_total",
+            &keys,
+            &[("attempt", &["1"])],
+        ),
+        term(
+            Role::Bucket(Unit::Seconds),
+            "retryguard_call_duration_seconds_bucket",
+            &keys,
+            &[],
+        ),
+    ]
+}
+
+/// What was counted for one target in one round.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Tally {
+    attempts: Option<f64>,
+    calls: Option<f64>,
+    retries: Option<f64>,
+    retries_succeeded: Option<f64>,
+    answered: Option<f64>,
+    rejected: Option<f64>,
+    /// Cumulative counts by upper bound in seconds.
+    buckets: Vec<(f64, f64)>,
+    /// A number came that cannot be true.
+    nonsense: bool,
+    /// Whether rejections are counted at all. Data planes make the series of a code when it first occurs, so a
+    /// missing one is zero where it would be counted.
+    counts_rejections: bool,
+}
+
+impl Tally {
+    /// For a target with these kinds of series.
+    pub(crate) fn of(terms: &[Term]) -> Self {
+        Self {
+            counts_rejections: terms.iter().any(|term| term.role == Role::Rejected),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what one series counted. `bound` is a bucket's upper bound as it is written.
+    pub(crate) fn add(&mut self, role: Role, bound: Option<&str>, count: f64) {
+        if !(count.is_finite() && count >= 0.0) {
+            self.nonsense = true;
+            return;
+        }
+        let sum = match role {
+            Role::Attempts => &mut self.attempts,
+            Role::Calls => &mut self.calls,
+            Role::Retries => &mut self.retries,
+            Role::RetriesSucceeded => &mut self.retries_succeeded,
+            Role::Answered => &mut self.answered,
+            Role::Rejected => &mut self.rejected,
+            Role::Bucket(unit) => {
+                // `+Inf` parses as infinity.
+                let Some(bound) = bound.and_then(|bound| bound.parse::<f64>().ok()) else {
+                    self.nonsense = true;
+                    return;
+                };
+                let bound = bound * unit.seconds();
+                match self.buckets.iter_mut().find(|(known, _)| *known == bound) {
+                    Some((_, sum)) => *sum += count,
+                    None => self.buckets.push((bound, count)),
+                }
+                return;
+            }
+        };
+        *sum = Some(sum.unwrap_or(0.0) + count);
+    }
+
+    /// The counts, each times `scale`; `None` where the target was not seen or a number cannot be true.
+    pub(crate) fn counts(mut self, scale: f64, quantile: Ratio) -> Option<Counts> {
+        let attempts = self.attempts.filter(|_| !self.nonsense)?;
+        // Attempts and calls are counted by two sides whose clocks differ: fewer attempts than calls are none
+        // retried.
+        let retries = match (self.retries, self.calls) {
+            (Some(retries), _) => Some(within(retries, attempts)),
+            (None, Some(calls)) if calls > 0.0 => Some((attempts - calls).max(0.0)),
+            (None, _) => None,
+        };
+        if retries.is_some_and(|retries| retries > attempts) {
+            return None;
+        }
+        let calls = attempts - retries.unwrap_or(0.0);
+        // The share of rejected first attempts is not known, only that of all attempts; the two are taken for equal.
+        let rejected = self.counts_rejections.then(|| {
+            let rejected = self.rejected.unwrap_or(0.0);
+            let whole = self.answered.unwrap_or(attempts);
+            let rejected = within(rejected, whole);
+            if whole > 0.0 {
+                rejected / whole * calls
+            } else {
+                rejected
+            }
+        });
+        let delay = quantile_of(&mut self.buckets, quantile.as_f64());
+        let scaled = |count: f64| whole(count * scale);
+        Some(Counts {
+            calls: scaled(calls),
+            rejected: rejected.map(scaled),
+            retries: retries.map(scaled),
+            retries_succeeded: self
+                .retries_succeeded
+                .map(|succeeded| scaled(retries.map_or(succeeded, |retries| succeeded.min(retries)))),
+            delay,
+        })
+    }
+}
+
+/// Rounded to the nearest; what does not fit is the largest, which is implausible.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "negative numbers were refused, and a float that is too large saturates"
+)]
+pub(crate) fn whole(count: f64) -> u64 {
+    count.round() as u64
+}
+
+/// The quantile by linear interpolation within its bucket, as Prometheus does.
+fn quantile_of(buckets: &mut [(f64, f64)], quantile: f64) -> Option<Duration> {
+    buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (_, total) = *buckets.last()?;
+    if total <= 0.0 {
+        return None;
+    }
+    let rank = quantile * total;
+    let place = buckets.iter().position(|(_, count)| *count >= rank)?;
+    let (upper, count) = buckets[place];
+    let (lower, below) = match place.checked_sub(1) {
+        Some(before) => buckets[before],
+        None => (0.0, 0.0),
+    };
+    // Beyond the last finite bound nothing is known but that it is longer.
+    let seconds = if upper.is_infinite() || count <= below {
+        lower
+    } else {
+        lower + (upper - lower) * ((rank - below) / (count - below)).clamp(0.0, 1.0)
+    };
+    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(counts: &[(Role, f64)]) -> Tally {
+        let mut tally = Tally {
+            counts_rejections: true,
+            ..Tally::default()
+        };
+        for (role, count) in counts {
+            tally.add(*role, None, *count);
+        }
+        tally
+    }
+
+    /// Six attempts a call, all rejected: half of nothing would be hidden if retries diluted the share.
+    #[test]
+    fn the_share_of_rejected_attempts_is_kept_for_calls() {
+        let counts = [
+            (Role::Attempts, 600.0),
+            (Role::Retries, 500.0),
+            (Role::Rejected, 300.0),
+        ];
+        let found = tally(&counts).counts(1.0, Ratio::percent(95)).unwrap();
+        assert_eq!(
+            (found.calls, found.rejected, found.retries),
+            (100, Some(50), Some(500))
+        );
+    }
+
+    #[test]
+    fn retries_are_attempts_beyond_calls() {
+        let counts = [(Role::Attempts, 150.0), (Role::Calls, 100.0)];
+        let found = tally(&counts).counts(1.0, Ratio::percent(95)).unwrap();
+        assert_eq!((found.calls, found.retries), (100, Some(50)));
+        let fewer = [(Role::Attempts, 90.0), (Role::Calls, 100.0)];
+        let found = tally(&fewer).counts(1.0, Ratio::percent(95)).unwrap();
+        assert_eq!((found.calls, found.retries), (90, Some(0)));
+    }
+
+    /// A page with more rejections than attempts was taken for a total overload and switched retries off. Such
+    /// counts are refused; a few more than there can be are the skew of counters that are read while they rise.
+    #[test]
+    fn more_rejections_than_attempts_are_not_a_total_overload() {
+        let counts = |rejected| {
+            let counts = [(Role::Attempts, 100.0), (Role::Rejected, rejected)];
+            tally(&counts).counts(1.0, Ratio::percent(95)).unwrap()
+        };
+        assert!(!counts(150.0).plausible());
+        assert!(!counts(104.0).plausible());
+        assert_eq!(counts(102.0).rejected, Some(100));
+        assert!(counts(102.0).plausible());
+        let none = [(Role::Attempts, 0.0), (Role::Rejected, 7.0)];
+        assert!(!tally(&none).counts(1.0, Ratio::percent(95)).unwrap().plausible());
+    }
+
+    #[test]
+    fn what_a_source_does_not_count_is_absent() {
+        let found = Tally::default();
+        assert_eq!(found.counts(1.0, Ratio::percent(95)), None);
+        let mut found = Tally::default();
+        found.add(Role::Attempts, None, 5.0);
+        let found = found.counts(1.0, Ratio::percent(95)).unwrap();
+        let absent = Counts {
+            calls: 5,
+            ..Counts::default()
+        };
+        assert_eq!(found, absent);
+        let counts = [
+            (Role::Attempts, 15.0),
+            (Role::Retries, 5.0),
+            (Role::RetriesSucceeded, 3.0),
+        ];
+        let found = tally(&counts).counts(1.0, Ratio::percent(95)).unwrap();
+        assert_eq!(found.retries_succeeded, Some(3));
+    }
+
+    /// A slow upstream: more responses end in an interval than attempts begin in it.
+    #[test]
+    fn a_share_of_responses_is_taken_of_responses() {
+        let counts = [
+            (Role::Attempts, 50.0),
+            (Role::Answered, 100.0),
+            (Role::Rejected, 80.0),
+        ];
+        let found = tally(&counts).counts(1.0, Ratio::percent(95)).unwrap();
+        assert_eq!((found.calls, found.rejected), (50, Some(40)));
+    }
+
+    #[test]
+    fn lies_leave_the_target_out() {
+        for lie in [f64::NAN, f64::INFINITY, -1.0] {
+            let counts = [(Role::Attempts, 10.0), (Role::Rejected, lie)];
+            assert_eq!(tally(&counts).counts(1.0, Ratio::percent(95)), None);
+        }
+        assert_eq!(
+            tally(&[(Role::Rejected, 1.0)]).counts(1.0, Ratio::percent(95)),
+            None
+        );
+    }
+
+    #[test]
+    fn a_quantile_lies_within_its_bucket() {
+        let mut tally = tally(&[(Role::Attempts, 100.0)]);
+        for (bound, count) in [("+Inf", 100.0), ("100", 50.0), ("200", 100.0)] {
+            tally.add(Role::Bucket(Unit::Milliseconds), Some(bound), count);
+        }
+        let found = tally.counts(1.0, Ratio::percent(75)).unwrap();
+        assert_eq!(found.delay, Some(Duration::from_millis(150)));
+    }
+
+    /// The overflow counter is what a held-back retry leaves. A ready question that read it, or a flag, would
+    /// make the guard its own evidence.
+    #[test]
+    fn no_ready_question_reads_held_back_retries() {
+        let codes = vec!["503".to_owned()];
+        let istio = Preset::Istio {
+            service: "a".to_owned(),
+            namespace: "b".to_owned(),
+            caller: None,
+            codes: codes.clone(),
+        };
+        let envoy = Preset::Envoy {
+            cluster: "a".to_owned(),
+            codes,
+        };
+        for preset in [istio, envoy] {
+            for term in terms(&preset, true) {
+                assert!(!term.metric.contains("overflow"), "{term:?}");
+                assert!(
+                    term.fixed.iter().all(|(label, _)| *label != "response_flags"),
+                    "{term:?}"
+                );
+            }
+        }
+    }
+}

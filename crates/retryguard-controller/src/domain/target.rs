@@ -1,0 +1,43 @@
+//! What a guard is for: a service, or one caller's way to it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use retryguard_core::guard;
+
+/// The name of a target, as the operator wrote it; the key under which everything about it is found.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetName(Arc<str>);
+
+impl TargetName {
+    /// From the operator's word.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// The operator's word.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TargetName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// A target, as the reconciler needs it.
+#[derive(Debug, Clone)]
+pub struct TargetSpec {
+    /// Its name.
+    pub name: TargetName,
+    /// The guards that it can have, in the order in which they are wanted.
+    pub guards: Vec<guard::Settings>,
+    /// The word of its source.
+    pub source: &'static str,
+    /// Its actuators, by their place in the list given to [`Reconciler::new`].
+    pub actuators: Vec<usize>,
+}

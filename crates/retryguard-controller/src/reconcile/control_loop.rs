@@ -1,0 +1,501 @@
+//! Moves what the reconciler wants into the world, and what the world says onto the reconciler.
+
+use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
+
+use retryguard_core::Instant;
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Notify, mpsc, oneshot, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::clock::{Clock, sleep, unix_seconds};
+use crate::domain::counts::Reading;
+use crate::domain::limits::Limits;
+use crate::domain::state::{Found, Loss, RetryState};
+use crate::domain::target::TargetSpec;
+use crate::reconcile::actuator::{Actuator, ActuatorError};
+use crate::reconcile::election::{LeaderElection, Leadership};
+use crate::reconcile::reconciler::{PlannedChange, Reconciler};
+use crate::reconcile::source::Source;
+
+/// What a controller is made of.
+pub struct Components {
+    /// The targets.
+    pub targets: Vec<TargetSpec>,
+    /// The sources.
+    pub sources: Vec<Box<dyn Source>>,
+    /// The actuators, in the planned that the targets count them.
+    pub actuators: Vec<Arc<dyn Actuator>>,
+    /// Who decides whether we act.
+    pub election: Box<dyn LeaderElection>,
+    /// How long things hold, and how often they may change.
+    pub limits: Limits,
+    /// Says what would be done, and does nothing.
+    pub dry_run: bool,
+    /// Leaves the data plane as it is when stopped, for the next leader.
+    pub leave: bool,
+}
+
+/// How long a polite stop may take to restore everything. Kubernetes kills after 30 s.
+pub const STOP_WITHIN: Duration = Duration::from_secs(20);
+
+/// How often time is looked at when nothing happens.
+const TICK: Duration = Duration::from_millis(250);
+
+/// The most changes and due_observations that are under way at once.
+const AT_ONCE: usize = 64;
+
+/// What is asked of a running controller.
+#[derive(Debug)]
+pub enum Query {
+    /// The status.
+    Status(oneshot::Sender<Value>),
+    /// The metrics.
+    Metrics(oneshot::Sender<String>),
+    /// Whether it has heard from its backend and its sources: ready to act, or to poll_source.
+    Ready(oneshot::Sender<bool>),
+}
+
+/// A way to query a running controller. What is answered is answered by the loop itself, so a loop that hangs does
+/// not look well.
+pub type QuerySender = mpsc::Sender<Query>;
+
+/// How many due_observations may wait.
+pub const MOST_QUERIES: usize = 64;
+
+/// What was left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything is as the user configured it.
+    Restored,
+    /// What was changed stays changed, as was asked.
+    Left,
+    /// Another controller leads: what is changed is its.
+    Following,
+    /// Something of ours is still there; the log says what.
+    Incomplete,
+}
+
+/// What happens.
+enum Event {
+    Round(&'static str, Result<Vec<Reading>, String>),
+    Found(usize, Result<Vec<Found>, String>),
+    Done(PlannedChange, Result<Vec<Loss>, ActuatorError>),
+    Leadership(Result<Leadership, String>, Instant),
+    Changed(usize),
+}
+
+/// Runs until `stop`, then restores what it changed.
+pub async fn run(
+    parts: Components,
+    mut queries: mpsc::Receiver<Query>,
+    stop: impl Future<Output = ()>,
+) -> Ended {
+    let clock = Clock::start();
+    let Components {
+        targets,
+        sources,
+        actuators,
+        election,
+        limits,
+        dry_run,
+        leave,
+    } = parts;
+    let names: Vec<&'static str> = actuators.iter().map(|actuator| actuator.name()).collect();
+    let reconciler = Reconciler::new(targets, &names, limits, clock.now());
+    let (events, mut inbox) = mpsc::channel(AT_ONCE);
+    let mut tasks = JoinSet::new();
+    let (leading, leads) = watch::channel(false);
+    for source in sources {
+        tasks.spawn(poll_source(source, limits.timeout, leads.clone(), events.clone()));
+    }
+    for (actuator_index, actuator) in actuators.iter().enumerate() {
+        let actuator = Arc::clone(actuator);
+        tasks.spawn(watch_data_plane(
+            actuator_index,
+            actuator,
+            leads.clone(),
+            events.clone(),
+        ));
+    }
+    let (resign, resigned) = oneshot::channel();
+    let backend = tokio::spawn(hold_leadership(
+        election,
+        limits.timeout,
+        clock,
+        events.clone(),
+        resigned,
+    ));
+    let mut control_loop = ControlLoop {
+        clock,
+        reconciler,
+        actuators,
+        limits,
+        dry_run,
+        simulated: BTreeMap::new(),
+        work: JoinSet::new(),
+        leading,
+    };
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut stop => break,
+            Some(event) = inbox.recv() => control_loop.take(event),
+            Some(Ok(event)) = control_loop.work.join_next() => control_loop.take(event),
+            Some(query) = queries.recv() => control_loop.answer(query),
+            _ = ticks.tick() => {}
+        }
+        // To act is to look at every target: once for all that has happened, not once for each.
+        while let Ok(event) = inbox.try_recv() {
+            control_loop.take(event);
+        }
+        while let Some(Ok(event)) = control_loop.work.try_join_next() {
+            control_loop.take(event);
+        }
+        control_loop.act();
+    }
+    tasks.abort_all();
+    let ended = control_loop.end(leave, &mut inbox).await;
+    // The task has ended where the backend does not answer; the term then ends by itself.
+    let _ = resign.send(());
+    let _ = timeout(limits.timeout, backend).await;
+    tracing::info!(target: "retryguard::controller", ended = ?ended, "stopped");
+    ended
+}
+
+struct ControlLoop {
+    clock: Clock,
+    reconciler: Reconciler,
+    actuators: Vec<Arc<dyn Actuator>>,
+    limits: Limits,
+    dry_run: bool,
+    /// What a dry run has simulated to change, which the data plane does not know of, and how it would have done that.
+    simulated: BTreeMap<(usize, crate::domain::target::TargetName), (RetryState, String)>,
+    work: JoinSet<Event>,
+    /// Whether we led when we last looked; tasks that are idle without leadership wait on it.
+    leading: watch::Sender<bool>,
+}
+
+impl ControlLoop {
+    fn take(&mut self, event: Event) {
+        let now = self.clock.now();
+        match event {
+            Event::Round(source, result) => {
+                if let Err(error) = &result {
+                    tracing::warn!(target: "retryguard::controller", source, error, "no data");
+                }
+                for (target, decision) in self.reconciler.round(source, result, now) {
+                    tracing::info!(
+                        target: "retryguard::controller",
+                        service = %target,
+                        from = decision.from.as_str(),
+                        to = decision.to.as_str(),
+                        reason = %decision.reason,
+                        "decided"
+                    );
+                }
+            }
+            Event::Found(actuator_index, result) => {
+                if let Err(error) = &result {
+                    let actuator = self.actuators[actuator_index].name();
+                    tracing::warn!(target: "retryguard::controller", actuator, error, "does not say what it holds");
+                }
+                let result = result.map(|found| self.as_simulated(actuator_index, found));
+                self.reconciler.found(actuator_index, result, now);
+            }
+            Event::Done(planned, result) => {
+                audit(
+                    self.actuators[planned.actuator].name(),
+                    &planned,
+                    &result,
+                    self.dry_run,
+                );
+                if self.dry_run && result.is_ok() {
+                    let actuator = &self.actuators[planned.actuator];
+                    let would = actuator.describe(&planned.change);
+                    tracing::info!(target: "retryguard::audit", actuator = actuator.name(), would, "dry run");
+                    let key = (planned.actuator, planned.change.target.clone());
+                    self.simulated.insert(key, (planned.change.desired, would));
+                }
+                self.reconciler.done(&planned, result, now);
+            }
+            Event::Leadership(result, asked) => {
+                if let Err(error) = &result {
+                    tracing::warn!(target: "retryguard::controller", error, "no verdict");
+                }
+                self.reconciler.standing(result, asked, now);
+            }
+            Event::Changed(actuator_index) => self.reconciler.data_plane_changed(actuator_index, now),
+        }
+    }
+
+    /// A dry run sees the data plane as it would be.
+    fn as_simulated(&self, actuator_index: usize, mut found: Vec<Found>) -> Vec<Found> {
+        for ((simulated, target), (desired, _)) in &self.simulated {
+            if *simulated == actuator_index {
+                found.retain(|found| found.target != *target);
+                if *desired != RetryState::Original {
+                    let held = crate::domain::state::Observed::Managed(*desired);
+                    found.push(Found {
+                        target: target.clone(),
+                        held,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    fn answer(&mut self, query: Query) {
+        let now = self.clock.now();
+        // The other end may have gone.
+        match query {
+            Query::Status(answer) => drop(answer.send(self.status(now))),
+            Query::Metrics(answer) => drop(answer.send(self.reconciler.metrics(now))),
+            Query::Ready(answer) => drop(answer.send(self.reconciler.ready())),
+        }
+    }
+
+    fn status(&self, now: Instant) -> Value {
+        let mut status = self.reconciler.status(now, unix_seconds());
+        status["dryRun"] = self.dry_run.into();
+        if self.dry_run {
+            let would = self
+                .simulated
+                .iter()
+                .map(|((actuator_index, target), (_, would))| {
+                    json!({
+                        "target": target.as_str(),
+                        "actuator": self.actuators[*actuator_index].name(),
+                        "would": would,
+                    })
+                });
+            status["would"] = would.collect();
+        }
+        for (place, actuator) in self.actuators.iter().enumerate() {
+            status["actuators"][place]["details"] = actuator.details();
+        }
+        status
+    }
+
+    /// Tells the actuators when the lead is lost: a data plane that listens to us must find the next one.
+    fn note_leadership(&mut self, now: Instant) {
+        let leads = self.reconciler.leads(now);
+        if self.leading.send_replace(leads) == leads {
+            return;
+        }
+        tracing::info!(target: "retryguard::controller", leads, "lead");
+        if !leads {
+            for actuator in &self.actuators {
+                actuator.stand_down();
+            }
+        }
+    }
+
+    /// Does what is to be done now.
+    fn act(&mut self) {
+        let now = self.clock.now();
+        for target in self.reconciler.tick(now) {
+            tracing::warn!(
+                target: "retryguard::controller",
+                service = %target,
+                "no fresh data for as long as a decision holds: the user's configuration is restored"
+            );
+        }
+        self.note_leadership(now);
+        for actuator_index in self.reconciler.due_observations(now) {
+            let actuator = Arc::clone(&self.actuators[actuator_index]);
+            let limit = self.limits.timeout;
+            self.work.spawn(async move {
+                let found = match timeout(limit, actuator.find()).await {
+                    Ok(found) => found.map_err(|error| error.to_string()),
+                    Err(_) => Err("no answer in time".to_owned()),
+                };
+                Event::Found(actuator_index, found)
+            });
+        }
+        if self.work.len() < AT_ONCE {
+            let planned_changes = self.reconciler.planned_changes(now, AT_ONCE - self.work.len());
+            self.start(planned_changes, now);
+        }
+    }
+
+    /// What is not done within the limit is given up. It counts from when the reconciler said that we lead for longer than that,
+    /// so a change ends within the term in which it was decided.
+    fn start(&mut self, planned_changes: Vec<PlannedChange>, decided: Instant) {
+        for planned in planned_changes {
+            let actuator = Arc::clone(&self.actuators[planned.actuator]);
+            let (limit, dry_run, clock) = (self.limits.timeout, self.dry_run, self.clock);
+            self.work.spawn(async move {
+                if dry_run {
+                    return Event::Done(planned, Ok(Vec::new()));
+                }
+                let change = actuator.apply(&planned.change);
+                let result = match clock.until(decided.after(limit), change).await {
+                    Some(result) => result,
+                    None => Err(ActuatorError::Unreachable {
+                        address: actuator.name().to_owned(),
+                        reason: format!("no answer within {} s", limit.as_secs()),
+                    }),
+                };
+                Event::Done(planned, result)
+            });
+        }
+    }
+
+    /// Restores everything, trying again what fails, for as long as a stop may take.
+    async fn end(&mut self, leave: bool, inbox: &mut mpsc::Receiver<Event>) -> Ended {
+        let started = self.clock.now();
+        loop {
+            let now = self.clock.now();
+            if !self.reconciler.leads(now) {
+                return Ended::Following;
+            }
+            let waiting = self.work.is_empty();
+            if leave && waiting {
+                return Ended::Left;
+            }
+            if !leave {
+                if self.reconciler.clean() {
+                    return Ended::Restored;
+                }
+                let room = AT_ONCE.saturating_sub(self.work.len());
+                let planned_changes = self.reconciler.restore_all(now, room);
+                self.start(planned_changes, now);
+            }
+            if now.since(started) >= STOP_WITHIN {
+                tracing::error!(target: "retryguard::controller", "not everything could be restored in time");
+                return Ended::Incomplete;
+            }
+            tokio::select! {
+                Some(Ok(event)) = self.work.join_next() => self.take(event),
+                // The lead must go on being kept while the last changes are made.
+                Some(event) = inbox.recv() => if matches!(event, Event::Leadership(..)) { self.take(event) },
+                () = sleep(TICK) => {}
+            }
+        }
+    }
+}
+
+/// One source, round after round; while another controller leads only where it would have to begin anew.
+async fn poll_source(
+    mut source: Box<dyn Source>,
+    limit: Duration,
+    mut leads: watch::Receiver<bool>,
+    events: mpsc::Sender<Event>,
+) {
+    let mut ticks = tokio::time::interval(source.every());
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if !source.compares() && leads.wait_for(|leads| *leads).await.is_err() {
+            return;
+        }
+        let result = match timeout(limit, source.read()).await {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
+        };
+        if events.send(Event::Round(source.name(), result)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Hears when one data plane changes, for as long as we lead. However often that is, one event waits at most.
+async fn watch_data_plane(
+    actuator_index: usize,
+    actuator: Arc<dyn Actuator>,
+    mut leads: watch::Receiver<bool>,
+    events: mpsc::Sender<Event>,
+) {
+    let changed_signal = Notify::new();
+    let changed = || changed_signal.notify_one();
+    let tell = async {
+        loop {
+            changed_signal.notified().await;
+            if events.send(Event::Changed(actuator_index)).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::pin!(tell);
+    while leads.wait_for(|leads| *leads).await.is_ok() {
+        tokio::select! {
+            () = actuator.notice(&changed) => return,
+            () = &mut tell => return,
+            _ = leads.wait_for(|leads| !*leads) => {}
+        }
+    }
+}
+
+/// The backend, again and again, until it is told to resign.
+async fn hold_leadership(
+    mut election: Box<dyn LeaderElection>,
+    limit: Duration,
+    clock: Clock,
+    events: mpsc::Sender<Event>,
+    mut resign: oneshot::Receiver<()>,
+) {
+    loop {
+        let asked = clock.now();
+        let result = match timeout(limit, election.campaign()).await {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(_) => Err(format!(
+                "{} does not answer within {} s",
+                election.name(),
+                limit.as_secs()
+            )),
+        };
+        if events.send(Event::Leadership(result, asked)).await.is_err() {
+            // The loop is gone without a word: nothing was restored, so the term is left to end by itself.
+            return;
+        }
+        tokio::select! {
+            _ = &mut resign => break,
+            () = sleep(election.every()) => {}
+        }
+    }
+    if let Ok(Err(error)) = timeout(limit, election.resign()).await {
+        tracing::warn!(target: "retryguard::controller", %error, "the term ends by itself");
+    }
+}
+
+/// One line for every change, with the numbers that caused it.
+fn audit(actuator: &str, planned: &PlannedChange, result: &Result<Vec<Loss>, ActuatorError>, dry_run: bool) {
+    let change = &planned.change;
+    let (desired, share) = match change.desired {
+        RetryState::Original => ("original", 1.0),
+        RetryState::Off => ("off", 0.0),
+        RetryState::Part { share, .. } => ("part", share.as_f64()),
+    };
+    let losses = result.as_ref().map_or_else(
+        |_| String::new(),
+        |losses| {
+            losses
+                .iter()
+                .map(|loss| loss.0.as_str())
+                .collect::<Vec<_>>()
+                .join("; ")
+        },
+    );
+    let error = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    tracing::info!(
+        target: "retryguard::audit",
+        service = %change.target,
+        actuator,
+        desired,
+        share,
+        why = change.why,
+        term = change.term,
+        dry_run,
+        made = result.is_ok() && !dry_run,
+        losses,
+        error,
+        "change"
+    );
+}

@@ -1,0 +1,53 @@
+//! Which of several controllers acts.
+//!
+//! Data planes cannot tell two controllers apart, so safety rests on time: a leader acts only while its term is
+//! certain to last, measured on its own clock from *before* it asked, and a change that cannot end within the
+//! term is not begun. A follower can take over only after the term has ended on the backend's clock.
+
+use std::{future::Future, pin::Pin, time::Duration};
+
+/// A backend's answer, later.
+pub type ElectionAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ElectionError>> + Send + 'a>>;
+
+/// Who decides which controller acts.
+pub trait LeaderElection: Send {
+    /// The word used in the configuration, in logs and in the status.
+    fn name(&self) -> &'static str;
+
+    /// How often to ask, well under the length of a term.
+    fn every(&self) -> Duration;
+
+    /// Takes the lead if it is free, keeps it if it is ours, or says whose it is.
+    fn campaign(&mut self) -> ElectionAnswer<'_, Leadership>;
+
+    /// Gives the lead up, so that the next one need not wait for the term's end. Nothing happens where it is
+    /// not ours.
+    fn resign(&mut self) -> ElectionAnswer<'_, ()>;
+}
+
+/// Whether we lead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leadership {
+    /// We do.
+    Leader {
+        /// The number of the term: the same while one controller keeps the lead, and larger for the next.
+        term: u64,
+        /// How long it lasts, counted from before the backend was asked.
+        lasts: Duration,
+    },
+    /// Another controller does, or none yet.
+    Follower {
+        /// Who, as far as the backend says.
+        leader: Option<String>,
+    },
+}
+
+/// Why there is no verdict. The term that we have goes on until its end, and no longer.
+#[derive(Debug, thiserror::Error)]
+#[error("leader election through {backend} failed: {reason}")]
+pub struct ElectionError {
+    /// Who was asked.
+    pub backend: &'static str,
+    /// What went wrong, without secrets.
+    pub reason: String,
+}

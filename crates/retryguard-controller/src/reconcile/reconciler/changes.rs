@@ -1,0 +1,254 @@
+//! From what is wanted to what is done.
+
+use std::time::Duration;
+
+use retryguard_core::Instant;
+
+use crate::domain::plan::plan;
+use crate::domain::state::{Change, Loss, Observed, RetryState};
+use crate::domain::target::TargetName;
+use crate::reconcile::actuator::ActuatorError;
+use crate::reconcile::reconciler::{Binding, Reconciler};
+
+/// A change, and who is to make it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedChange {
+    /// The actuator, by its place.
+    pub actuator: usize,
+    /// What it shall do.
+    pub change: Change,
+}
+
+/// Where a change belongs.
+#[derive(Debug, Clone)]
+enum Place {
+    ManagedTarget { target_entry: usize, binding: usize },
+    Orphan { actuator: usize, name: TargetName },
+}
+
+/// The pause after so many failures in a target_entry: doubling from a second to a minute. Without jitter, for there is
+/// one leader and no other client to be in step with.
+pub(super) fn pause(failures: u32) -> Duration {
+    Duration::from_secs(1_u64 << failures.saturating_sub(1).min(6)).min(Duration::from_secs(60))
+}
+
+/// The shortest time between two due_observations to a data plane that says that it changes. Each question may be a list of
+/// thousands of objects.
+pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_secs(2);
+
+impl Reconciler {
+    /// What is to be done now, within the caps and no more than `room`; each counts as under binding from here on.
+    pub fn planned_changes(&mut self, now: Instant, room: usize) -> Vec<PlannedChange> {
+        if !self.leads(now) {
+            return Vec::new();
+        }
+        let mut planned_changes = Vec::new();
+        for (place, desired) in self.needed(now) {
+            let full = planned_changes.len() >= room;
+            if full
+                || !self
+                    .total_rate_limit
+                    .allows(self.limits.changes_per_minute_in_all, now)
+            {
+                break;
+            }
+            if let Place::ManagedTarget { target_entry, .. } = place {
+                let rate_limit = &mut self.targets[target_entry].rate_limit;
+                if !rate_limit.allows(self.limits.changes_per_minute, now) {
+                    continue;
+                }
+                rate_limit.note(now);
+            }
+            self.total_rate_limit.note(now);
+            planned_changes.push(self.planned(&place, desired, None));
+        }
+        planned_changes
+    }
+
+    /// Everything back to what the user configured, whatever the caps say: for a polite stop.
+    pub fn restore_all(&mut self, now: Instant, room: usize) -> Vec<PlannedChange> {
+        if !self.leads(now) {
+            return Vec::new();
+        }
+        let mut planned_changes = Vec::new();
+        for place in self.places() {
+            let binding = self.binding(&place);
+            if !binding.clean() && !binding.busy && binding.not_before <= now && planned_changes.len() < room
+            {
+                planned_changes.push(self.planned(
+                    &place,
+                    RetryState::Original,
+                    Some("the controller stops"),
+                ));
+            }
+        }
+        planned_changes
+    }
+
+    /// Whether anything of ours is still in a data plane, or may be.
+    #[must_use]
+    pub fn clean(&self) -> bool {
+        self.places().iter().all(|place| {
+            let binding = self.binding(place);
+            !binding.busy && binding.clean()
+        })
+    }
+
+    /// What became of an planned. Gives the actuator's losses where it was made.
+    pub fn done(&mut self, planned: &PlannedChange, result: Result<Vec<Loss>, ActuatorError>, now: Instant) {
+        let actuator = &mut self.actuators[planned.actuator];
+        actuator.changes += 1;
+        actuator.changes_failed += u64::from(result.is_err());
+        if result.is_err() {
+            // Whether it was made is not known: ask.
+            actuator.next_observation = actuator.next_observation.min(now.after(pause(1)));
+        }
+        let Some(binding) = self.binding_of(planned) else {
+            return;
+        };
+        binding.busy = false;
+        match result {
+            Ok(losses) => {
+                binding.held = Some(Observed::Managed(planned.change.desired));
+                binding.uncertain = false;
+                binding.losses = losses;
+                binding.failures = 0;
+                binding.error = None;
+            }
+            Err(error) => {
+                binding.failures = binding.failures.saturating_add(1);
+                binding.not_before = now.after(pause(binding.failures));
+                binding.error = Some(error.to_string());
+                if matches!(error, ActuatorError::Conflict { .. }) {
+                    binding.held = Some(Observed::Overridden(error.to_string()));
+                } else {
+                    binding.uncertain = true;
+                }
+            }
+        }
+        let gone = planned.change.desired == RetryState::Original;
+        if gone && !self.index.contains_key(&planned.change.target) {
+            let orphans = &mut self.actuators[planned.actuator].orphans;
+            if orphans
+                .get(&planned.change.target)
+                .is_some_and(|binding| binding.error.is_none())
+            {
+                orphans.remove(&planned.change.target);
+            }
+        }
+    }
+
+    fn needed(&self, now: Instant) -> Vec<(Place, RetryState)> {
+        let free = |binding: &Binding| !binding.busy && binding.not_before <= now;
+        let targets = self
+            .targets
+            .iter()
+            .enumerate()
+            .flat_map(|(target_entry, watched)| {
+                let desired = watched.guard.desired();
+                let bindings = watched
+                    .bindings
+                    .iter()
+                    .enumerate()
+                    .filter(move |(_, binding)| free(binding));
+                bindings.map(move |(binding, held)| {
+                    (
+                        Place::ManagedTarget {
+                            target_entry,
+                            binding,
+                        },
+                        desired,
+                        held.observed(),
+                    )
+                })
+            });
+        let orphans = self.actuators.iter().enumerate().flat_map(|(actuator, held)| {
+            let orphans = held.orphans.iter().filter(move |(_, binding)| free(binding));
+            orphans.map(move |(name, binding)| {
+                let name = name.clone();
+                (
+                    Place::Orphan { actuator, name },
+                    RetryState::Original,
+                    binding.observed(),
+                )
+            })
+        });
+        plan(targets.chain(orphans))
+    }
+
+    fn planned(&mut self, place: &Place, desired: RetryState, why: Option<&str>) -> PlannedChange {
+        let term = self.election.term.map_or(0, |term| term.number);
+        let (actuator, target, reason) = match place {
+            Place::ManagedTarget {
+                target_entry,
+                binding,
+            } => {
+                let target_entry = &self.targets[*target_entry];
+                (
+                    target_entry.bindings[*binding].actuator,
+                    target_entry.name.clone(),
+                    target_entry.guard.reason(),
+                )
+            }
+            Place::Orphan { actuator, name } => (*actuator, name.clone(), "no target of this configuration"),
+        };
+        let why = why.unwrap_or(reason).to_owned();
+        let binding = match place {
+            Place::ManagedTarget {
+                target_entry,
+                binding,
+            } => Some(&mut self.targets[*target_entry].bindings[*binding]),
+            Place::Orphan { actuator, name } => self.actuators[*actuator].orphans.get_mut(name),
+        };
+        if let Some(binding) = binding {
+            binding.busy = true;
+        }
+        PlannedChange {
+            actuator,
+            change: Change {
+                target,
+                desired,
+                why,
+                term,
+            },
+        }
+    }
+
+    fn places(&self) -> Vec<Place> {
+        let targets = self.targets.iter().enumerate();
+        let targets = targets.flat_map(|(target_entry, watched)| {
+            (0..watched.bindings.len()).map(move |binding| Place::ManagedTarget {
+                target_entry,
+                binding,
+            })
+        });
+        let actuators = self.actuators.iter().enumerate();
+        let orphans = actuators.flat_map(|(actuator, held)| {
+            let names = held.orphans.keys().cloned();
+            names.map(move |name| Place::Orphan { actuator, name })
+        });
+        targets.chain(orphans).collect()
+    }
+
+    fn binding(&self, place: &Place) -> &Binding {
+        match place {
+            Place::ManagedTarget {
+                target_entry,
+                binding,
+            } => &self.targets[*target_entry].bindings[*binding],
+            Place::Orphan { actuator, name } => &self.actuators[*actuator].orphans[name],
+        }
+    }
+
+    fn binding_of(&mut self, planned: &PlannedChange) -> Option<&mut Binding> {
+        if let Some(target_entry) = self.index.get(&planned.change.target) {
+            let bindings = &mut self.targets[*target_entry].bindings;
+            return bindings
+                .iter_mut()
+                .find(|binding| binding.actuator == planned.actuator);
+        }
+        self.actuators[planned.actuator]
+            .orphans
+            .get_mut(&planned.change.target)
+    }
+}

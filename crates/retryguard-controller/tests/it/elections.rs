@@ -1,0 +1,233 @@
+//! The lead in real databases: one actor at a time.
+//!
+//! No assertion here can be spoilt by a slow machine: where somebody must still lead, the term is ten minutes; where
+//! a term must end, it is short and its end is waited for.
+
+use std::time::Duration;
+
+use retryguard_controller::clock::sleep;
+use retryguard_controller::config::election::{Address, Lock};
+use retryguard_controller::reconcile::election::{LeaderElection, Leadership};
+use retryguard_controller::secret::Secret;
+
+/// Ends within a test.
+const SHORT: Duration = Duration::from_millis(500);
+/// Does not end within a test, however slow the machine.
+const LONG: Duration = Duration::from_secs(600);
+
+fn lock(url: &str, term: Duration) -> Lock {
+    Lock {
+        address: Address::Written(Secret::new(url)),
+        name: "test".to_owned(),
+        term,
+    }
+}
+
+async fn term_of(election: &mut dyn LeaderElection) -> Option<u64> {
+    match answer(election).await {
+        Leadership::Leader { term, .. } => Some(term),
+        Leadership::Follower { .. } => None,
+    }
+}
+
+/// Asks until the answer is yes.
+async fn wins(election: &mut dyn LeaderElection) -> u64 {
+    for _ in 0..1_200 {
+        if let Some(term) = term_of(election).await {
+            return term;
+        }
+        sleep(SHORT / 10).await;
+    }
+    panic!("nobody leads");
+}
+
+/// The first answer: a question after a broken connection may fail, and so may one on a machine that is slower than
+/// a client's retry.
+async fn answer(election: &mut dyn LeaderElection) -> Leadership {
+    for _ in 0..1_200 {
+        if let Ok(leadership) = election.campaign().await {
+            return leadership;
+        }
+        sleep(SHORT / 10).await;
+    }
+    panic!("no answer");
+}
+
+async fn resigns(election: &mut dyn LeaderElection) {
+    for _ in 0..1_200 {
+        if election.resign().await.is_ok() {
+            return;
+        }
+        sleep(SHORT / 10).await;
+    }
+    panic!("no answer");
+}
+
+fn follows(standing: &Leadership) -> bool {
+    matches!(standing, Leadership::Follower { .. })
+}
+
+/// What every backend owes: one leader, kept by renewal, given up at once by resigning, lost by silence, and a
+/// number that grows. `new` makes one that signs with a name and holds the lead for a term.
+async fn keeps_its_word<L: LeaderElection>(new: impl Fn(&str, Duration) -> L) {
+    let (mut one, mut two) = (new("one", LONG), new("two", LONG));
+    // A backend may keep a lock that is new free for one term.
+    let mut nobody = new("nobody", SHORT);
+    wins(&mut nobody).await;
+    resigns(&mut nobody).await;
+
+    let first = wins(&mut one).await;
+    assert_eq!(term_of(&mut two).await, None);
+    assert_eq!(
+        term_of(&mut one).await,
+        Some(first),
+        "renewed, the term is the same"
+    );
+    resigns(&mut two).await;
+    assert_eq!(
+        term_of(&mut one).await,
+        Some(first),
+        "nobody gives up what is another's"
+    );
+    resigns(&mut one).await;
+    let second = term_of(&mut two).await.expect("free at once");
+    assert!(second > first);
+    assert_eq!(term_of(&mut one).await, None);
+    resigns(&mut two).await;
+
+    // One falls silent, as in a partition; its term ends on the backend's clock.
+    let mut silent = new("silent", SHORT);
+    let third = wins(&mut silent).await;
+    assert!(third > second);
+    let fourth = wins(&mut one).await;
+    assert!(fourth > third);
+    assert_eq!(term_of(&mut silent).await, None, "it comes back and follows");
+    resigns(&mut one).await;
+
+    // A renewal counts: a term that would be over goes on. Whoever renews too late gets another number, and has
+    // shown nothing yet.
+    let mut again = new("silent", LONG);
+    loop {
+        let taken = wins(&mut silent).await;
+        if term_of(&mut again).await == Some(taken) {
+            break;
+        }
+        resigns(&mut again).await;
+    }
+    sleep(SHORT * 2).await;
+    assert_eq!(term_of(&mut two).await, None);
+}
+
+#[cfg(feature = "redis")]
+mod in_redis {
+    use retryguard_controller::adapters::election::redis::Redis;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_leads() {
+        let Some(server) = retryguard_parts::Redis::start() else {
+            return;
+        };
+        let url = server.url();
+        keeps_its_word(|name, term| Redis::new(&lock(&url, term), name).unwrap()).await;
+    }
+
+    /// Redis is killed and comes back empty while somebody leads: nobody may take the lead before the leader's
+    /// own clock has ended its term.
+    #[tokio::test]
+    async fn a_server_that_forgot_gives_the_lead_to_nobody_for_a_term() {
+        let Some(mut server) = retryguard_parts::Redis::start() else {
+            return;
+        };
+        let url = server.url();
+        let new = |name: &str, term| Redis::new(&lock(&url, term), name).unwrap();
+        let (mut one, mut two) = (new("one", LONG), new("two", LONG));
+        let mut nobody = new("nobody", SHORT);
+        wins(&mut nobody).await;
+        resigns(&mut nobody).await;
+        wins(&mut one).await;
+        server.process().kill();
+        assert!(one.campaign().await.is_err());
+        server.restart();
+        for lead in [&mut two, &mut one] {
+            let standing = answer(lead).await;
+            assert!(follows(&standing), "{standing:?}");
+        }
+        // And not for ever: a lock of a shorter term, as empty.
+        let short = Lock {
+            name: "another".to_owned(),
+            ..lock(&url, SHORT)
+        };
+        let mut third = Redis::new(&short, "three").unwrap();
+        assert!(follows(&answer(&mut third).await));
+        wins(&mut third).await;
+    }
+
+    #[tokio::test]
+    async fn a_password_is_not_in_the_error() {
+        let mut election = Redis::new(&lock("redis://:s3cret@127.0.0.1:1/", LONG), "one").unwrap();
+        let error = election.campaign().await.unwrap_err().to_string();
+        assert!(!error.contains("s3cret"), "{error}");
+        let error = Redis::new(&lock("nonsense://:s3cret@x", LONG), "one")
+            .map(drop)
+            .unwrap_err();
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod in_postgres {
+    use retryguard_controller::adapters::election::postgres::Postgres;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_leads() {
+        let Some(server) = retryguard_parts::Postgres::start() else {
+            return;
+        };
+        let url = server.url();
+        keeps_its_word(|name, term| Postgres::new(&lock(&url, term), name).unwrap()).await;
+    }
+
+    /// The server ends every connection, as in a fail-over. An advisory lock of the session would be free now,
+    /// while its holder believes that it leads.
+    #[tokio::test]
+    async fn a_server_that_restarts_keeps_the_term() {
+        let Some(mut server) = retryguard_parts::Postgres::start() else {
+            return;
+        };
+        let long = lock(&server.url(), LONG);
+        let mut one = Postgres::new(&long, "one").unwrap();
+        let mut two = Postgres::new(&long, "two").unwrap();
+        assert!(!follows(&answer(&mut one).await));
+        server.restart();
+        assert!(follows(&answer(&mut two).await));
+        assert!(matches!(
+            answer(&mut one).await,
+            Leadership::Leader { term: 1, .. }
+        ));
+    }
+
+    /// Twenty reach for a lead that nobody has, table and all.
+    #[tokio::test]
+    async fn of_twenty_at_once_one_leads() {
+        let Some(server) = retryguard_parts::Postgres::start() else {
+            return;
+        };
+        let lock = lock(&server.url(), LONG);
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..20 {
+            let mut election = Postgres::new(&lock, &format!("number {number}")).unwrap();
+            tasks.spawn(async move { answer(&mut election).await });
+        }
+        let leaders = tasks
+            .join_all()
+            .await
+            .into_iter()
+            .filter(|standing| matches!(standing, Leadership::Leader { .. }))
+            .count();
+        assert_eq!(leaders, 1);
+    }
+}

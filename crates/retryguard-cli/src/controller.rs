@@ -1,6 +1,8 @@
 //! `retryguard controller`: watches services in any language and switches their retries off while they do harm.
 
 #[cfg(feature = "controller")]
+mod replay;
+#[cfg(feature = "controller")]
 mod start;
 #[cfg(feature = "controller")]
 mod status;
@@ -30,6 +32,9 @@ pub(crate) struct Arguments {
     /// When stopped, leave the data plane as it is.
     #[arg(long)]
     leave: bool,
+    /// Record what the sources read, for `replay`; at 256 MiB the file is begun anew and the former is kept as FILE.1.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Read the configuration, tell every mistake in it, and stop.
     #[arg(long)]
     check: bool,
@@ -38,6 +43,22 @@ pub(crate) struct Arguments {
 #[derive(clap::Subcommand)]
 enum Command {
     Status(Status),
+    Replay(Replay),
+}
+
+/// Show what the guards would have decided on recorded readings.
+///
+/// Nothing is contacted. `--record FILE` of a running controller makes a recording, with `--dry-run` without changing anything.
+#[derive(clap::Args)]
+pub(crate) struct Replay {
+    /// The recording.
+    recording: PathBuf,
+    /// The configuration whose targets, guards and limits are used.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Print everything as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Show what a running controller sees and does, as a table.
@@ -61,8 +82,9 @@ pub(crate) struct Status {
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match (&arguments.command, &arguments.config) {
         (Some(Command::Status(status)), _) => status::run(status),
+        (Some(Command::Replay(replay)), _) => replay::run(replay),
         (None, Some(config)) if arguments.check => start::check(config),
-        (None, Some(config)) => start::run(config, arguments.dry_run, arguments.leave),
+        (None, Some(config)) => start::run(config, arguments),
         (None, None) => {
             eprintln!("retryguard controller: which configuration? Write `--config controller.yaml`");
             ExitCode::from(2)
@@ -77,6 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         config,
         dry_run,
         leave,
+        record,
         check,
     } = arguments;
     if let Some(Command::Status(Status {
@@ -88,7 +111,15 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     {
         let _ = (address, token_file, ca_file, json);
     }
-    let _ = (config, dry_run, leave, check);
+    if let Some(Command::Replay(Replay {
+        recording,
+        config,
+        json,
+    })) = command
+    {
+        let _ = (recording, config, json);
+    }
+    let _ = (config, dry_run, leave, record, check);
     without_it("controller")
 }
 

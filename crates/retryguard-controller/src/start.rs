@@ -1,15 +1,23 @@
 //! From a configuration to its sources and actuators.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use retryguard_core::Instant;
 
 pub use crate::adapters::start_error::StartError;
 
 pub use crate::adapters::http::raise_descriptor_limit;
 
 use crate::adapters::http::{Access, Fetch, server_config};
+use crate::adapters::recording::{self, FileRecorder, RecordedSource};
 use crate::adapters::{actuator, election, source};
 use crate::config::Config;
 use crate::config::election::{Address, Election};
+use crate::domain::replay::Replay;
 use crate::domain::target::{TargetName, TargetSpec};
 use crate::reconcile::actuator::Actuator;
 use crate::reconcile::control_loop::Components;
@@ -179,6 +187,52 @@ pub async fn components(config: &Config, dry_run: bool, leave: bool) -> Result<C
         dry_run,
         leave,
     })
+}
+
+/// Records what the sources read into a file, for [`replay`].
+///
+/// # Errors
+/// When the file cannot be opened.
+pub fn record(components: &mut Components, path: &Path) -> Result<(), StartError> {
+    let recorder = FileRecorder::open(path).map_err(|error| unreadable("record", path, &error))?;
+    let recorder = Arc::new(Mutex::new(recorder));
+    let sources = std::mem::take(&mut components.sources);
+    components.sources = sources
+        .into_iter()
+        .map(|source| Box::new(RecordedSource::new(source, Arc::clone(&recorder))) as Box<dyn Source>)
+        .collect();
+    Ok(())
+}
+
+/// What the guards of a configuration would have decided on a recording; the time of its first and of its last round since
+/// the Unix epoch.
+///
+/// # Errors
+/// When the recording cannot be read.
+pub fn replay(
+    config: &Config,
+    recording: &Path,
+) -> Result<(Replay, Option<(Duration, Duration)>), StartError> {
+    let targets = config
+        .targets
+        .iter()
+        .map(|target| TargetSpec {
+            name: target.name.clone(),
+            guards: target.guards.clone(),
+            source: target.source(),
+            actuators: Vec::new(),
+        })
+        .collect();
+    let mut replay = Replay::new(targets, config.limits);
+    let mut span: Option<(Duration, Duration)> = None;
+    recording::read(recording, |round| {
+        let (first, _) = *span.get_or_insert((round.at, round.at));
+        span = Some((first, round.at));
+        let since = u64::try_from(round.at.saturating_sub(first).as_nanos()).unwrap_or(u64::MAX);
+        replay.round(&round.readings, Instant::from_nanos(since));
+    })
+    .map_err(|error| unreadable("replay", recording, &error))?;
+    Ok((replay, span))
 }
 
 /// The targets that have a block of one kind.

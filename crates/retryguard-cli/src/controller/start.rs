@@ -31,7 +31,7 @@ pub(super) fn check(path: &Path) -> ExitCode {
     }
 }
 
-pub(super) fn run(path: &Path, dry_run: bool, leave: bool) -> ExitCode {
+pub(super) fn run(path: &Path, arguments: &super::Arguments) -> ExitCode {
     let config = match Config::load(path) {
         Ok(config) => config,
         Err(error) => return tell(&error),
@@ -44,7 +44,7 @@ pub(super) fn run(path: &Path, dry_run: bool, leave: bool) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match runtime.block_on(controller(&config, dry_run, leave)) {
+    match runtime.block_on(controller(&config, arguments)) {
         Ok((Ended::Incomplete, _)) => ExitCode::FAILURE,
         // SIGTERM is how a service is stopped; Ctrl-C exits as it does everywhere.
         Ok((_, true)) => ExitCode::from(130),
@@ -57,11 +57,14 @@ pub(super) fn run(path: &Path, dry_run: bool, leave: bool) -> ExitCode {
 }
 
 /// How it ended, and whether by Ctrl-C.
-async fn controller(config: &Config, dry_run: bool, leave: bool) -> anyhow::Result<(Ended, bool)> {
+async fn controller(config: &Config, arguments: &super::Arguments) -> anyhow::Result<(Ended, bool)> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     start::raise_descriptor_limit();
-    let components = start::components(config, dry_run, leave).await?;
+    let mut components = start::components(config, arguments.dry_run, arguments.leave).await?;
+    if let Some(path) = &arguments.record {
+        start::record(&mut components, path)?;
+    }
     let (queries, received) = mpsc::channel(MOST_QUERIES);
     let port = status_page::status(&config.status, queries).await?;
     eprintln!("status on {}", port.address());
@@ -78,7 +81,7 @@ async fn controller(config: &Config, dry_run: bool, leave: bool) -> anyhow::Resu
     Ok((ended, interrupted.await.is_ok()))
 }
 
-fn tell(error: &ConfigError) -> ExitCode {
+pub(super) fn tell(error: &ConfigError) -> ExitCode {
     match error {
         ConfigError::Wrong { path, mistakes } => {
             for mistake in mistakes.as_slice() {

@@ -8,5 +8,6 @@ pub mod election;
 pub mod http;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
+pub mod recording;
 pub mod source;
 pub mod start_error;

@@ -33,6 +33,8 @@ pub struct Counts {
     pub retries: Option<u64>,
     /// How many retries ended in a success.
     pub retries_succeeded: Option<u64>,
+    /// Calls that were rejected in the end, after all of their attempts.
+    pub failed: Option<u64>,
     /// The delay quantile of the interval.
     pub delay: Option<Duration>,
 }
@@ -85,6 +87,7 @@ impl Counts {
             && self
                 .retries_succeeded
                 .is_none_or(|succeeded| self.retries.is_none_or(|retries| succeeded <= retries))
+            && self.failed.is_none_or(|failed| failed <= self.calls)
             && self.delay.is_none_or(|delay| delay <= LONGEST_DELAY)
     }
 }

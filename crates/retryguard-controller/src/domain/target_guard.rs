@@ -1,42 +1,46 @@
-//! One target: readings come in, a desired comes out.
+//! One target: readings come in, a desired state comes out.
 //!
-//! Around the guard stands what a guard cannot know: whether there is anything to decide from. Without last_data
+//! Around the guard stands what a guard cannot know: whether there is anything to decide from. Without fresh
 //! data the last decision holds for a stated time, and then the user's own configuration is what we want, so
 //! that nothing stays switched off because data stopped coming.
 
 use retryguard_core::{
     Instant, Ratio,
-    guard::{self, Decision, Guard, Hysteresis, Mode, State},
+    guard::{self, Guard, Hysteresis, Mode, Reason, Signal, State},
 };
 
-use crate::domain::counts::Reading;
+use crate::domain::counts::{Counts, Reading};
+use crate::domain::gain::{Advice, Gain, Measurement};
 use crate::domain::limits::Limits;
 use crate::domain::state::RetryState;
 
-/// The watch over one target.
+/// The guard of one target, with what a guard cannot know.
 #[derive(Debug)]
 pub struct TargetGuard {
     /// The guards that it can have, in the order in which they are wanted.
     guards: Vec<guard::Settings>,
     basis: Basis,
-    /// Since when the desired is what it is.
+    /// Since when the desired state is what it is.
     since: Instant,
     reason: String,
     last: Option<LastReading>,
 }
 
-/// What the desired rests on.
+/// What the desired state rests on.
 #[derive(Debug)]
 enum Basis {
     /// Nothing: the user's own configuration is right. No signal is chosen yet.
     None,
     /// What was found in the data plane; no reading has come yet.
     Found { state: State, at: Instant },
-    /// A guard that is fed. It has decided something `own_decision`, or only gone on from where it began.
+    /// A guard that is fed. It has decided something by itself, or only gone on from where it began.
     Guard {
         guard: Box<Guard>,
         last_data: Instant,
         own_decision: bool,
+        /// Whether retries help, where the source counts enough to say so.
+        measurement: Box<Measurement>,
+        advice: Advice,
     },
 }
 
@@ -51,11 +55,24 @@ pub struct LastReading {
     pub calls: u64,
 }
 
+/// A change of the desired state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StateChange {
+    /// Before.
+    pub from: State,
+    /// After.
+    pub to: State,
+    /// The word of the reason in metrics.
+    pub word: &'static str,
+    /// The reason, in a sentence with the numbers that caused it.
+    pub reason: String,
+}
+
 /// What became of a reading.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReadingResult {
-    /// It changed the desired.
-    Decided(Decision),
+    /// It changed the desired state.
+    Decided(StateChange),
     /// It was taken in and changed nothing.
     Accepted,
     /// It was left out, for this reason.
@@ -86,7 +103,7 @@ impl Refusal {
 }
 
 impl TargetGuard {
-    /// A watch that has seen nothing and wants nothing.
+    /// A guard that has seen nothing and wants nothing.
     #[must_use]
     pub fn new(guards: Vec<guard::Settings>, now: Instant) -> Self {
         Self {
@@ -115,7 +132,7 @@ impl TargetGuard {
                 own_decision: false,
                 ..
             } => **guard = Guard::resume(*guard.settings(), state, now),
-            // What this watch has decided by own_decision is newer than what was found.
+            // What this guard has decided by itself is newer than what was found.
             Basis::Guard { .. } | Basis::Found { .. } => return,
         }
         self.since = now;
@@ -147,12 +164,16 @@ impl TargetGuard {
                 guard,
                 last_data: now,
                 own_decision: false,
+                measurement: Box::default(),
+                advice: Advice::AsGuarded,
             };
         }
         let Basis::Guard {
             guard,
             last_data,
             own_decision,
+            measurement,
+            advice,
         } = &mut self.basis
         else {
             return ReadingResult::Refused(Refusal::Missing);
@@ -167,16 +188,39 @@ impl TargetGuard {
             value: reading.counts.value(signal),
             calls: reading.counts.calls,
         });
-        let Some(decision) = guard.feed(&sample, now) else {
+        let from = in_force(guard, *advice);
+        let decision = guard.feed(&sample, now);
+        *advice = advise(guard, measurement, &reading.counts, now);
+        let to = in_force(guard, *advice);
+        if decision.is_none() && from == to {
             return ReadingResult::Accepted;
-        };
+        }
+        let (word, reason) = explain(*advice, measurement, decision.map(|decision| decision.reason));
+        if from == to {
+            // The threshold guard alone has changed its state, under a measurement that has the last word.
+            return ReadingResult::Accepted;
+        }
         *own_decision = true;
         self.since = now;
-        self.reason = decision.reason.to_string();
-        ReadingResult::Decided(decision)
+        self.reason.clone_from(&reason);
+        ReadingResult::Decided(StateChange {
+            from,
+            to,
+            word,
+            reason,
+        })
     }
 
-    /// Time passes. True where the last decision has held for as long as it may without last_data data; the desired is
+    /// The last measured gain of retries.
+    #[must_use]
+    pub fn gain(&self) -> Option<Gain> {
+        match &self.basis {
+            Basis::Guard { measurement, .. } => measurement.gain(),
+            _ => None,
+        }
+    }
+
+    /// Time passes. True where the last decision has held for as long as it may without fresh data; the desired state is
     /// then the user's own configuration, and a signal is chosen anew when data comes back.
     pub fn tick(&mut self, limits: &Limits, now: Instant) -> bool {
         let last_data = match &self.basis {
@@ -207,7 +251,7 @@ impl TargetGuard {
         let (state, share) = match &self.basis {
             Basis::None => return RetryState::Original,
             Basis::Found { state, .. } => (*state, self.share_of(*state)),
-            Basis::Guard { guard, .. } => (guard.state(), guard.share()),
+            Basis::Guard { guard, advice, .. } => (in_force(guard, *advice), guard.share()),
         };
         match state {
             State::On => RetryState::Original,
@@ -234,7 +278,7 @@ impl TargetGuard {
         }
     }
 
-    /// Whether last_data data has been missing for longer than data may be old: the last decision holds.
+    /// Whether fresh data has been missing for longer than data may be old: the last decision holds.
     #[must_use]
     pub fn holds(&self, limits: &Limits, now: Instant) -> bool {
         match &self.basis {
@@ -244,13 +288,13 @@ impl TargetGuard {
         }
     }
 
-    /// The reason of the present desired, in a sentence.
+    /// The reason of the present desired state, in a sentence.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// Since when the desired is what it is.
+    /// Since when the desired state is what it is.
     #[must_use]
     pub const fn since(&self) -> Instant {
         self.since
@@ -260,5 +304,72 @@ impl TargetGuard {
     #[must_use]
     pub const fn last(&self) -> Option<&LastReading> {
         self.last.as_ref()
+    }
+}
+
+/// Asks the measurement, where the guard is of the kind that it complements: a threshold on rejections.
+fn advise(guard: &mut Guard, measurement: &mut Measurement, counts: &Counts, now: Instant) -> Advice {
+    let settings = *guard.settings();
+    if settings.signal != Signal::Rejections || !matches!(settings.mode, Mode::Hysteresis(_)) {
+        return Advice::AsGuarded;
+    }
+    // On the ramp both arms are mixed.
+    let ramping = matches!(guard.state(), State::Ramping { .. });
+    if ramping && !measurement.is_productive() {
+        return Advice::AsGuarded;
+    }
+    let advice = measurement.observe(counts, guard.state() == State::On, now);
+    if advice == Advice::Recovered {
+        *guard = Guard::resume(settings, State::On, now);
+    }
+    advice
+}
+
+/// The state that the guard and the measurement come to.
+fn in_force(guard: &Guard, advice: Advice) -> State {
+    match advice {
+        Advice::AsGuarded | Advice::Recovered => guard.state(),
+        Advice::On => State::On,
+        Advice::Off => State::Off,
+    }
+}
+
+/// The word and the sentence for a change.
+fn explain(advice: Advice, measurement: &Measurement, guarded: Option<Reason>) -> (&'static str, String) {
+    let gain = measurement.gain().map(|gain| {
+        format!(
+            "each retry adds {:.2} ± {:.2} successful calls",
+            gain.value, gain.error
+        )
+    });
+    match (advice, gain) {
+        (Advice::Recovered, _) => (
+            "recovered",
+            "the service answers again after an outage".to_owned(),
+        ),
+        (Advice::On, Some(gain)) if measurement.is_productive() => ("productive", gain),
+        (Advice::On, _) => ("test", "a test whether retries help again".to_owned()),
+        (Advice::Off, Some(gain)) if !measurement.is_measuring() => ("unproductive", gain),
+        (Advice::Off, _) => (
+            "measure",
+            "calls succeed less than before: measured without retries".to_owned(),
+        ),
+        (Advice::AsGuarded, gain) => match (guarded, gain) {
+            (Some(reason), _) => (word(&reason), reason.to_string()),
+            (None, Some(gain)) => ("unproductive", gain),
+            (None, None) => ("unproductive", "it is not clear that retries help".to_owned()),
+        },
+    }
+}
+
+fn word(reason: &Reason) -> &'static str {
+    if matches!(reason, Reason::Above(_)) {
+        "above"
+    } else if matches!(reason, Reason::Below(_)) {
+        "below"
+    } else if matches!(reason, Reason::Quiet) {
+        "quiet"
+    } else {
+        "other"
     }
 }

@@ -45,7 +45,7 @@ pub trait Actuator: Send + Sync {
         Box::pin(std::future::pending())
     }
 
-    /// We do not lead any more. One that listens for its data plane stops answering it, so that the data plane
+    /// This controller is not the leader any more. One that listens for its data plane stops answering it, so that the data plane
     /// finds the new leader; it begins again with the next [`Actuator::find`].
     fn stand_down(&self) {}
 }

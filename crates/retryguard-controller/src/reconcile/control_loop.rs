@@ -1,4 +1,4 @@
-//! Moves what the reconciler wants into the world, and what the world says onto the reconciler.
+//! Moves what the reconciler wants into the world, and what the world says into the reconciler.
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ pub struct Components {
     pub targets: Vec<TargetSpec>,
     /// The sources.
     pub sources: Vec<Box<dyn Source>>,
-    /// The actuators, in the planned that the targets count them.
+    /// The actuators, in the order in which targets count them.
     pub actuators: Vec<Arc<dyn Actuator>>,
     /// Who decides whether we act.
     pub election: Box<dyn LeaderElection>,
@@ -44,7 +44,7 @@ pub const STOP_WITHIN: Duration = Duration::from_secs(20);
 /// How often time is looked at when nothing happens.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The most changes and due_observations that are under way at once.
+/// The most changes and questions that are under way at once.
 const AT_ONCE: usize = 64;
 
 /// What is asked of a running controller.
@@ -54,7 +54,7 @@ pub enum Query {
     Status(oneshot::Sender<Value>),
     /// The metrics.
     Metrics(oneshot::Sender<String>),
-    /// Whether it has heard from its backend and its sources: ready to act, or to poll_source.
+    /// Whether the election and the sources have answered: ready to act, or to follow.
     Ready(oneshot::Sender<bool>),
 }
 
@@ -62,7 +62,7 @@ pub enum Query {
 /// not look well.
 pub type QuerySender = mpsc::Sender<Query>;
 
-/// How many due_observations may wait.
+/// How many queries may wait.
 pub const MOST_QUERIES: usize = 64;
 
 /// What was left behind.
@@ -89,7 +89,7 @@ enum Event {
 
 /// Runs until `stop`, then restores what it changed.
 pub async fn run(
-    parts: Components,
+    components: Components,
     mut queries: mpsc::Receiver<Query>,
     stop: impl Future<Output = ()>,
 ) -> Ended {
@@ -102,7 +102,7 @@ pub async fn run(
         limits,
         dry_run,
         leave,
-    } = parts;
+    } = components;
     let names: Vec<&'static str> = actuators.iter().map(|actuator| actuator.name()).collect();
     let reconciler = Reconciler::new(targets, &names, limits, clock.now());
     let (events, mut inbox) = mpsc::channel(AT_ONCE);
@@ -174,7 +174,7 @@ struct ControlLoop {
     actuators: Vec<Arc<dyn Actuator>>,
     limits: Limits,
     dry_run: bool,
-    /// What a dry run has simulated to change, which the data plane does not know of, and how it would have done that.
+    /// What a dry run would have changed, which the data plane does not know of, and how it would have done that.
     simulated: BTreeMap<(usize, crate::domain::target::TargetName), (RetryState, String)>,
     work: JoinSet<Event>,
     /// Whether we led when we last looked; tasks that are idle without leadership wait on it.
@@ -226,9 +226,9 @@ impl ControlLoop {
             }
             Event::Leadership(result, asked) => {
                 if let Err(error) = &result {
-                    tracing::warn!(target: "retryguard::controller", error, "no verdict");
+                    tracing::warn!(target: "retryguard::controller", error, "no leadership");
                 }
-                self.reconciler.standing(result, asked, now);
+                self.reconciler.leadership(result, asked, now);
             }
             Event::Changed(actuator_index) => self.reconciler.data_plane_changed(actuator_index, now),
         }
@@ -283,13 +283,13 @@ impl ControlLoop {
         status
     }
 
-    /// Tells the actuators when the lead is lost: a data plane that listens to us must find the next one.
+    /// Tells the actuators when the leadership is lost: a data plane that listens to us must find the next one.
     fn note_leadership(&mut self, now: Instant) {
         let leads = self.reconciler.leads(now);
         if self.leading.send_replace(leads) == leads {
             return;
         }
-        tracing::info!(target: "retryguard::controller", leads, "lead");
+        tracing::info!(target: "retryguard::controller", leads, "leadership");
         if !leads {
             for actuator in &self.actuators {
                 actuator.stand_down();
@@ -374,7 +374,7 @@ impl ControlLoop {
             }
             tokio::select! {
                 Some(Ok(event)) = self.work.join_next() => self.take(event),
-                // The lead must go on being kept while the last changes are made.
+                // The leadership must be kept while the last changes are made.
                 Some(event) = inbox.recv() => if matches!(event, Event::Leadership(..)) { self.take(event) },
                 () = sleep(TICK) => {}
             }
@@ -406,7 +406,7 @@ async fn poll_source(
     }
 }
 
-/// Hears when one data plane changes, for as long as we lead. However often that is, one event waits at most.
+/// Notices when one data plane changes, for as long as we lead. However often that is, one event waits at most.
 async fn watch_data_plane(
     actuator_index: usize,
     actuator: Arc<dyn Actuator>,
@@ -433,7 +433,7 @@ async fn watch_data_plane(
     }
 }
 
-/// The backend, again and again, until it is told to resign.
+/// Campaigns again and again, until it is told to resign.
 async fn hold_leadership(
     mut election: Box<dyn LeaderElection>,
     limit: Duration,

@@ -17,10 +17,10 @@ pub trait LeaderElection: Send {
     /// How often to ask, well under the length of a term.
     fn every(&self) -> Duration;
 
-    /// Takes the lead if it is free, keeps it if it is ours, or says whose it is.
+    /// Becomes the leader if there is none, stays the leader, or says which other controller is.
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership>;
 
-    /// Gives the lead up, so that the next one need not wait for the term's end. Nothing happens where it is
+    /// Gives the leadership up, so that the next one need not wait for the term's end. Nothing happens where it is
     /// not ours.
     fn resign(&mut self) -> ElectionAnswer<'_, ()>;
 }
@@ -30,7 +30,7 @@ pub trait LeaderElection: Send {
 pub enum Leadership {
     /// We do.
     Leader {
-        /// The number of the term: the same while one controller keeps the lead, and larger for the next.
+        /// The number of the term: the same while one controller stays the leader, and larger for the next.
         term: u64,
         /// How long it lasts, counted from before the backend was asked.
         lasts: Duration,
@@ -42,7 +42,7 @@ pub enum Leadership {
     },
 }
 
-/// Why there is no verdict. The term that we have goes on until its end, and no longer.
+/// Why the election failed. The term that we have goes on until its end, and no longer.
 #[derive(Debug, thiserror::Error)]
 #[error("leader election through {backend} failed: {reason}")]
 pub struct ElectionError {

@@ -8,7 +8,7 @@ mod status;
 
 use std::collections::{BTreeMap, HashMap};
 
-use retryguard_core::{Instant, guard::Decision};
+use retryguard_core::{Instant, guard::State};
 
 use crate::domain::counts::Reading;
 use crate::domain::limits::Limits;
@@ -16,7 +16,7 @@ use crate::domain::plan::Knowledge;
 use crate::domain::rate_limit::RateLimit;
 use crate::domain::state::{Found, Loss, Observed, RetryState};
 use crate::domain::target::{TargetName, TargetSpec};
-use crate::domain::target_guard::{ReadingResult, TargetGuard};
+use crate::domain::target_guard::{ReadingResult, StateChange, TargetGuard};
 use crate::reconcile::election::Leadership;
 
 pub use changes::PlannedChange;
@@ -42,7 +42,8 @@ struct ManagedTarget {
     guard: TargetGuard,
     bindings: Vec<Binding>,
     rate_limit: RateLimit,
-    decided: u64,
+    /// Changes of the desired state, by the new state and by why.
+    decided: BTreeMap<(&'static str, &'static str), u64>,
 }
 
 /// One actuator's hold on one target.
@@ -53,7 +54,7 @@ struct Binding {
     held: Option<Observed>,
     /// A change failed, and whether it was made all the same is not known.
     uncertain: bool,
-    /// A change is under binding.
+    /// A change is under way.
     busy: bool,
     failures: u32,
     not_before: Instant,
@@ -65,12 +66,12 @@ struct Binding {
 #[derive(Debug)]
 struct ActuatorState {
     name: &'static str,
-    /// A question is under binding.
+    /// A question is under way.
     observing: bool,
     next_observation: Instant,
     /// When it last said what it holds.
     answered: Option<Instant>,
-    /// It has changed since the question that is under binding was put.
+    /// It has changed since the question that is under way was put.
     changed: bool,
     failures: u32,
     error: Option<String>,
@@ -120,7 +121,7 @@ impl Reconciler {
                     .map(|actuator| Binding::new(actuator, now))
                     .collect(),
                 rate_limit: RateLimit::default(),
-                decided: 0,
+                decided: BTreeMap::new(),
             })
             .collect();
         let index = targets
@@ -154,7 +155,7 @@ impl Reconciler {
         source: &'static str,
         result: Result<Vec<Reading>, String>,
         now: Instant,
-    ) -> Vec<(TargetName, Decision)> {
+    ) -> Vec<(TargetName, StateChange)> {
         let source_state = self.sources.entry(source).or_default();
         source_state.rounds += 1;
         let readings = match result {
@@ -187,7 +188,8 @@ impl Reconciler {
             match target_entry.guard.read(&reading, &self.limits, now) {
                 ReadingResult::Accepted => {}
                 ReadingResult::Decided(decision) => {
-                    target_entry.decided += 1;
+                    let key = (decision.to.as_str(), decision.word);
+                    *target_entry.decided.entry(key).or_default() += 1;
                     decisions.push((reading.target, decision));
                 }
                 ReadingResult::Refused(why) => *source_state.refused.entry(why.as_str()).or_default() += 1,
@@ -204,14 +206,16 @@ impl Reconciler {
         let mut expired = Vec::new();
         for target_entry in &mut self.targets {
             if target_entry.guard.tick(&self.limits, now) {
+                let key = (State::On.as_str(), NO_DATA);
+                *target_entry.decided.entry(key).or_default() += 1;
                 expired.push(target_entry.name.clone());
             }
         }
         expired
     }
 
-    /// What the backend said; `observing` is when the question was put.
-    pub fn standing(&mut self, result: Result<Leadership, String>, observing: Instant, now: Instant) {
+    /// What the election said; `asked` is when the question was put.
+    pub fn leadership(&mut self, result: Result<Leadership, String>, asked: Instant, now: Instant) {
         match result {
             // The term that we have goes on until its end, and no longer.
             Err(error) => self.election.error = Some(error),
@@ -227,7 +231,7 @@ impl Reconciler {
                 if !same {
                     self.step_down(now);
                 }
-                let until = observing.after(lasts);
+                let until = asked.after(lasts);
                 self.election.term = (until > now).then_some(Term { number: term, until });
             }
         }
@@ -258,14 +262,14 @@ impl Reconciler {
             .is_some_and(|term| now.until(term.until) > self.limits.timeout)
     }
 
-    /// Whether this controller follows another, or leads and has observing every source once.
+    /// Whether this controller follows another, or leads and has read every source once.
     #[must_use]
     pub fn ready(&self) -> bool {
         let observing = self.sources.values().all(|source_state| source_state.rounds > 0);
         self.election.leader.is_some() || (self.election.term.is_some() && observing)
     }
 
-    /// The actuators that are to be observing what they hold; each counts as observing from here on.
+    /// The actuators that are to be asked what they hold; each counts as asked from here on.
     pub fn due_observations(&mut self, now: Instant) -> Vec<usize> {
         if !self.leads(now) {
             return Vec::new();
@@ -281,11 +285,11 @@ impl Reconciler {
         due
     }
 
-    /// An actuator's data plane may hold something else than it did: it is observing at once, though not again and again while
+    /// An actuator's data plane may hold something else than it did: it is asked at once, though not again and again while
     /// it changes all the time, and not before the pause after a failure is over.
     pub fn data_plane_changed(&mut self, actuator: usize, now: Instant) {
         let actuator = &mut self.actuators[actuator];
-        // What is under binding may be answered from before the change.
+        // What is under way may be answered from before the change.
         actuator.changed = true;
         if actuator.failures == 0 {
             let soonest = actuator
@@ -333,7 +337,7 @@ impl Reconciler {
                 continue;
             };
             let held = found.remove(&target_entry.name);
-            // The answer may be older than the change that is under binding.
+            // The answer may be older than the change that is under way.
             if binding.busy {
                 continue;
             }
@@ -364,6 +368,9 @@ impl Reconciler {
         }
     }
 }
+
+/// The word for a decision that was made because data stopped coming.
+const NO_DATA: &str = "no-data";
 
 impl Binding {
     /// What the plan may take for true.

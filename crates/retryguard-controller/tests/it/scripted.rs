@@ -171,7 +171,7 @@ impl DataPlane {
         self.state.lock().unwrap().deaf = deaf;
     }
 
-    /// Every change so far: the second, the desired, the reason.
+    /// Every change so far: the second, the desired state, the reason.
     pub(crate) fn changes(&self) -> Vec<(u64, Change)> {
         self.state.lock().unwrap().changes.clone()
     }
@@ -348,6 +348,12 @@ impl Running {
     pub(crate) async fn status(&self) -> serde_json::Value {
         let (send, answer) = oneshot::channel();
         self.asks.send(Query::Status(send)).await.unwrap();
+        answer.await.unwrap()
+    }
+
+    pub(crate) async fn metrics(&self) -> String {
+        let (send, answer) = oneshot::channel();
+        self.asks.send(Query::Metrics(send)).await.unwrap();
         answer.await.unwrap()
     }
 

@@ -444,7 +444,7 @@ fn agreed(states: &[State], wanted: Option<RetryState>) -> Option<Observed> {
         .map(Observed::Managed)
 }
 
-/// How much a desired lets through: the least is the strictest.
+/// How much a desired state lets through: the least is the strictest.
 fn lets(desired: RetryState) -> u64 {
     match desired {
         RetryState::Off => 0,

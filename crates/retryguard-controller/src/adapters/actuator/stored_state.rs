@@ -1,4 +1,4 @@
-//! A desired in the form in which data planes keep it for us: the same in every record, so that what one release has written
+//! A desired state in the form in which data planes keep it for us: the same in every record, so that what one release has written
 //! the next one reads.
 
 use retryguard_core::ratio::Ratio;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::state::RetryState;
 
-/// A desired in its written form.
+/// A desired state in its written form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum StoredState {

@@ -54,7 +54,7 @@ async fn readyz(State(queries): State<QuerySender>) -> Response {
         Some(true) => "ready\n".into_response(),
         Some(false) => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "not ready: no verdict or no round yet\n",
+            "not ready: no leadership known or no round yet\n",
         )
             .into_response(),
         None => stuck(),

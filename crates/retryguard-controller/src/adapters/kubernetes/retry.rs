@@ -10,7 +10,7 @@ use crate::clock::{Random, sleep};
 /// How often one thing is tried in all before the loop is told; it comes back with the next round anyway.
 pub(crate) const ATTEMPTS: u32 = 6;
 
-/// The longest that a server's desired to be asked later is waited for within one change.
+/// The longest that a server's request to be asked later is waited for within one change.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Tries until it works, the trouble is final, or [`ATTEMPTS`] are used up. Each try must read anew what it

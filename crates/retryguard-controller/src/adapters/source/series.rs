@@ -24,6 +24,10 @@ pub(crate) enum Role {
     RetriesSucceeded,
     /// Attempts that ended with a response, where they are counted apart from those that began.
     Answered,
+    /// Calls that ended with a response, after all of their attempts.
+    Finished,
+    /// Calls that were rejected in the end.
+    Failed,
     /// Attempts that were rejected for load.
     Rejected,
     /// A bucket of the delay; a unit of its bound is so many seconds.
@@ -166,6 +170,8 @@ fn envoy(cluster: &str, codes: &[String]) -> Vec<Term> {
             &keys,
             &[],
         ),
+        term(Role::Finished, "envoy_cluster_upstream_rq_completed", &keys, &[]),
+        term(Role::Failed, "envoy_cluster_upstream_rq", &keys, &[code]),
         // Final responses and those that were retried: together, what every attempt came to.
         term(Role::Rejected, "envoy_cluster_upstream_rq", &keys, &[code]),
         term(Role::Rejected, "envoy_cluster_retry_upstream_rq", &keys, &[code]),
@@ -246,6 +252,8 @@ pub(crate) struct Tally {
     retries: Option<f64>,
     retries_succeeded: Option<f64>,
     answered: Option<f64>,
+    finished: Option<f64>,
+    failed: Option<f64>,
     rejected: Option<f64>,
     /// Cumulative counts by upper bound in seconds.
     buckets: Vec<(f64, f64)>,
@@ -277,6 +285,8 @@ impl Tally {
             Role::Retries => &mut self.retries,
             Role::RetriesSucceeded => &mut self.retries_succeeded,
             Role::Answered => &mut self.answered,
+            Role::Finished => &mut self.finished,
+            Role::Failed => &mut self.failed,
             Role::Rejected => &mut self.rejected,
             Role::Bucket(unit) => {
                 // `+Inf` parses as infinity.
@@ -320,6 +330,15 @@ impl Tally {
                 rejected
             }
         });
+        // As a share of the responses that ended, for the same reason.
+        let failed = self.finished.map(|finished| {
+            let failed = within(self.failed.unwrap_or(0.0), finished);
+            if finished > 0.0 {
+                failed / finished * calls
+            } else {
+                failed
+            }
+        });
         let delay = quantile_of(&mut self.buckets, quantile.as_f64());
         let scaled = |count: f64| whole(count * scale);
         Some(Counts {
@@ -329,6 +348,7 @@ impl Tally {
             retries_succeeded: self
                 .retries_succeeded
                 .map(|succeeded| scaled(retries.map_or(succeeded, |retries| succeeded.min(retries)))),
+            failed: failed.map(scaled),
             delay,
         })
     }

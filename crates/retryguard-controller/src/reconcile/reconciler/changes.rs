@@ -26,18 +26,18 @@ enum Place {
     Orphan { actuator: usize, name: TargetName },
 }
 
-/// The pause after so many failures in a target_entry: doubling from a second to a minute. Without jitter, for there is
+/// The pause after so many failures in a row: doubling from a second to a minute. Without jitter, for there is
 /// one leader and no other client to be in step with.
 pub(super) fn pause(failures: u32) -> Duration {
     Duration::from_secs(1_u64 << failures.saturating_sub(1).min(6)).min(Duration::from_secs(60))
 }
 
-/// The shortest time between two due_observations to a data plane that says that it changes. Each question may be a list of
+/// The shortest time between two questions to a data plane that says that it changes. Each question may be a list of
 /// thousands of objects.
 pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Reconciler {
-    /// What is to be done now, within the caps and no more than `room`; each counts as under binding from here on.
+    /// What is to be done now, within the rate limits and no more than `room`; each counts as under way from here on.
     pub fn planned_changes(&mut self, now: Instant, room: usize) -> Vec<PlannedChange> {
         if !self.leads(now) {
             return Vec::new();
@@ -65,7 +65,7 @@ impl Reconciler {
         planned_changes
     }
 
-    /// Everything back to what the user configured, whatever the caps say: for a polite stop.
+    /// Everything back to what the user configured, whatever the rate limits are: for a polite stop.
     pub fn restore_all(&mut self, now: Instant, room: usize) -> Vec<PlannedChange> {
         if !self.leads(now) {
             return Vec::new();
@@ -94,7 +94,7 @@ impl Reconciler {
         })
     }
 
-    /// What became of an planned. Gives the actuator's losses where it was made.
+    /// What became of a planned change. Gives the actuator's losses where it was made.
     pub fn done(&mut self, planned: &PlannedChange, result: Result<Vec<Loss>, ActuatorError>, now: Instant) {
         let actuator = &mut self.actuators[planned.actuator];
         actuator.changes += 1;

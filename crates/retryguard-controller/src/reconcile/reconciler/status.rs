@@ -75,6 +75,7 @@ impl Reconciler {
             "onBelow": settings.map(|settings| thresholds(settings).1),
             "state": word(desired),
             "share": share(desired),
+            "gain": guard.gain().map(|gain| json!({"value": gain.value, "error": gain.error})),
             "holding": guard.holds(&self.limits, now),
             "reason": guard.reason(),
             "since": unix_now.saturating_sub(now.since(guard.since()).as_secs()),
@@ -173,15 +174,13 @@ impl Reconciler {
         page.family(
             "retryguard_controller_decisions_total",
             "counter",
-            "Changes of a guard's state.",
+            "Changes of a target's desired state, by the new state and by why: above, below, quiet, productive, unproductive, measure, test, recovered, no-data, other.",
         );
-        for target_entry in &self.targets {
-            let labels = [("target", target_entry.name.as_str())];
-            page.line(
-                "retryguard_controller_decisions_total",
-                &labels,
-                count(target_entry.decided),
-            );
+        for target in &self.targets {
+            for ((to, reason), number) in &target.decided {
+                let labels = [("target", target.name.as_str()), ("to", *to), ("reason", *reason)];
+                page.line("retryguard_controller_decisions_total", &labels, count(*number));
+            }
         }
         self.parts(&mut page);
         page.text

@@ -6,4 +6,5 @@ mod configuration;
 mod guides;
 mod policies;
 mod port;
+mod replay;
 mod soak;

@@ -336,7 +336,7 @@ fn number(version: Option<&str>) -> Result<i32, RequestError> {
     })
 }
 
-/// The user's document with the number of attempts that carries a desired out, and that number.
+/// The user's document with the number of attempts that carries a desired state out, and that number.
 fn changed(
     user: &Deployed,
     pointer: &str,

@@ -93,7 +93,7 @@ impl Record {
     }
 }
 
-/// The number of attempts that carries a desired out: one is no retry. On the ramp they rise in whole attempts, rounded
+/// The number of attempts that carries a desired state out: one is no retry. On the ramp they rise in whole attempts, rounded
 /// up, so that at least one retry is let through; else nothing could be learned on it.
 pub(super) fn attempts(original: Option<&str>, usual: u32, desired: StoredState) -> u32 {
     let all = original

@@ -1,9 +1,9 @@
-//! What a desired is in Envoy's runtime, and back.
+//! What a desired state is in Envoy's runtime, and back.
 //!
 //! Envoy asks a cluster's circuit breaker before each retry, also for requests that are under way. The breaker
 //! reads runtime keys first, so a key switches one cluster's retries without touching any route. Which key counts
 //! depends on the cluster: `max_retries` is ignored where there is a retry budget, and setting any budget key
-//! makes a budget. So a desired always sets all of them, and means the same with and without one. Routes of high
+//! makes a budget. So a desired state always sets all of them, and means the same with and without one. Routes of high
 //! priority have a breaker of their own and get the same.
 
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub(super) fn all(cluster: &str) -> Vec<String> {
         .collect()
 }
 
-/// The desired that these keys hold for `cluster`, as [`entries`] wrote it; `None` where there is no mark of ours or
+/// The desired state that these keys hold for `cluster`, as [`entries`] wrote it; `None` where there is no mark of ours or
 /// one that we do not write.
 #[must_use]
 pub(super) fn desired(cluster: &str, values: &BTreeMap<String, f64>) -> Option<RetryState> {
@@ -78,7 +78,7 @@ pub(super) fn marked(key: &str) -> Option<&str> {
     rest.strip_suffix(SHARE).or_else(|| rest.strip_suffix(STEP))
 }
 
-/// Which of two desired_states lets fewer retries through.
+/// Which of two desired states lets fewer retries through.
 #[must_use]
 pub(super) fn stricter(a: RetryState, b: RetryState) -> RetryState {
     let share = |desired| match desired {

@@ -2,7 +2,7 @@
 //!
 //! An Envoy keeps the layer that it was sent last, also when the controller dies. What that means:
 //!
-//! - Killed and restarted: Envoys reconnect and present what they hold (`version` next_update how). The server tells
+//! - Killed and restarted: Envoys reconnect and present what they hold (`version` says how). The server tells
 //!   no Envoy anything for [`settings::Rtds::learn_for`], so that they can, and goes on from there.
 //! - A cluster that is off and that no target names any more gets its retries back with the first answer, because an
 //!   answer is the whole layer.
@@ -39,7 +39,7 @@ pub struct Rtds {
     settings: settings::Rtds,
     clusters: Arc<Clusters>,
     shared: Arc<SharedFleet>,
-    /// Observed for its end, which ends the server.
+    /// Held for its end, which ends the server.
     _server: oneshot::Sender<()>,
     /// The newest term that a change came from.
     term: Mutex<u64>,

@@ -29,7 +29,7 @@ pub(super) fn attempts(block: Option<&Value>, default: u32) -> Option<u32> {
     }
 }
 
-/// The block that carries a desired out. Off stands alone, because Istio refuses a block of zero attempts beside
+/// The block that carries a desired state out. Off stands alone, because Istio refuses a block of zero attempts beside
 /// any other field; on the ramp everything but the number is the user's.
 pub(super) fn wanted(original: &Block, desired: RetryState, default: u32) -> Block {
     let share = match desired {

@@ -12,7 +12,7 @@ use crate::domain::state::{Found, Observed, RetryState};
 use crate::domain::target::TargetName;
 
 /// Everything let through, though not without a trace of us: what a target counts as of which some routes do not
-/// carry the desired out, because they are new or because we were killed half way. It differs from every desired of
+/// carry the desired state out, because they are new or because we were killed half way. It differs from every desired state of
 /// a guard, so the loop says again what it wants.
 const LOOSE: RetryState = RetryState::Part {
     step: 0,
@@ -22,7 +22,7 @@ const LOOSE: RetryState = RetryState::Part {
 /// What is known of one target.
 #[derive(Debug, Default)]
 struct Known {
-    /// The desired_states of the routes that we hold.
+    /// The desired states of the routes that we hold.
     ours: Vec<RetryState>,
     /// The routes that were changed outside this controller.
     theirs: Vec<String>,

@@ -51,7 +51,7 @@ pub(super) struct Plan {
     pub(super) record: Option<Record>,
     /// Whether we made the whole object.
     pub(super) created: bool,
-    /// How many routes carry this target's desired out.
+    /// How many routes carry this target's desired state out.
     pub(super) matched: usize,
     /// Routes that the user has changed under us, by title.
     pub(super) yielded: Vec<String>,
@@ -169,7 +169,7 @@ fn refresh(before: &Kept, index: usize, route: Route<'_>, yielded: &mut Vec<Stri
     kept
 }
 
-/// Enters the target's desired into every route that sends to it, and takes it out of every other.
+/// Enters the target's desired state into every route that sends to it, and takes it out of every other.
 fn desired(
     held: &mut Vec<Kept>,
     routes: &[Route<'_>],

@@ -54,15 +54,15 @@ pub(super) struct Kept {
         deserialize_with = "present"
     )]
     pub(super) ours: Block,
-    /// The user has changed the block while we held it: it is left alone until all desired_states are over.
+    /// The user has changed the block while we held it: it is left alone until all desired states are over.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) yielded: bool,
-    /// What each target wants of this route. A route can send to several; the strictest desired decides.
+    /// What each target wants of this route. A route can send to several; the strictest desired state decides.
     #[serde(rename = "wishes")]
     pub(super) desired_states: BTreeMap<String, StoredState>,
 }
 
-/// How much a desired lets through: the least is the strictest.
+/// How much a desired state lets through: the least is the strictest.
 fn lets(desired: StoredState) -> u64 {
     match desired {
         StoredState::Off => 0,

@@ -16,7 +16,7 @@ use crate::reconcile::actuator::ActuatorError;
 /// What came of it.
 #[derive(Debug, Default)]
 pub(super) struct Settled {
-    /// How many routes carry the desired out.
+    /// How many routes carry the desired state out.
     pub(super) matched: usize,
     pub(super) losses: Vec<Loss>,
 }

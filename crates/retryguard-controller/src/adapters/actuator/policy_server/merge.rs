@@ -41,7 +41,7 @@ pub(super) fn merged<'a>(
     Ok(out)
 }
 
-/// How many retries a desired leaves of those that are written; `None` for all. A step of the ramp rounds up: a
+/// How many retries a desired state leaves of those that are written; `None` for all. A step of the ramp rounds up: a
 /// ramp that rounds to nothing would not be one.
 pub(super) fn retries(written: u32, desired: RetryState) -> Option<u32> {
     match desired {

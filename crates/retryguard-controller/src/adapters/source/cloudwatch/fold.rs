@@ -49,6 +49,7 @@ pub(super) fn fold(target: &Target, values: &Values, after: Option<i64>) -> Opti
             rejected: rejected.map(|rejected| whole(within(rejected, calls))),
             retries: retries.map(whole),
             retries_succeeded: None,
+            failed: None,
             delay,
         };
         let counts = taken
@@ -70,6 +71,7 @@ fn both(one: &Counts, other: &Counts) -> Counts {
         rejected: sum(one.rejected, other.rejected),
         retries: sum(one.retries, other.retries),
         retries_succeeded: sum(one.retries_succeeded, other.retries_succeeded),
+        failed: sum(one.failed, other.failed),
         delay: one.delay.zip(other.delay).map(|(one, other)| one.max(other)),
     }
 }

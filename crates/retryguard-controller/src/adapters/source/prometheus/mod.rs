@@ -146,6 +146,7 @@ impl Prometheus {
             rejected: rejected.map(|rejected| scaled(within(rejected, calls))),
             retries: retries.map(scaled),
             retries_succeeded: None,
+            failed: None,
             delay,
         }))
     }

@@ -187,7 +187,7 @@ mod tests {
         };
         let ramp = after(&off, &off.towards("a", budget, part));
         assert_eq!(ramp.mark("a"), Mark::Ours(part));
-        // Under another budget, the same desired is still known for ours.
+        // Under another budget, the same desired state is still known for ours.
         assert_eq!(ramp.mark("b"), Mark::None);
         let back = after(&ramp, &ramp.towards("a", Ratio::ONE, RetryState::Original));
         assert_eq!(back, empty);

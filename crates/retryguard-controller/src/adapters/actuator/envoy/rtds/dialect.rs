@@ -28,7 +28,7 @@ pub(super) trait Dialect: Send + 'static {
     /// What a request comes to for the layer `name`; `None` where it is about another type of resource.
     fn decode(request: Self::Request, name: &str) -> Option<NodeRequest>;
 
-    /// The answer that next_update it.
+    /// The answer that says it.
     fn encode(update: &Update, name: &str) -> Self::Response;
 }
 

@@ -1,7 +1,7 @@
-//! What the server has updates to whom: a machine without sockets.
+//! What the server has said to whom: a machine without sockets.
 //!
 //! A stream goes through [`Fleet::open_stream`], then [`Fleet::on_request`] for each of its requests, [`Fleet::next_update`] whenever
-//! something may have changed, and [`Fleet::close_stream`]. Nothing is updates before it is known what the fleet already
+//! something may have changed, and [`Fleet::close_stream`]. Nothing is said before it is known what the fleet already
 //! holds (see [`Phase`]), because an Envoy keeps what it has until it is sent something else.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,11 +15,11 @@ use retryguard_core::ratio::Ratio;
 
 /// The most streams at once; the next one is refused, which makes its Envoy come back later.
 pub(super) const MOST_STREAMS: usize = 5_000;
-/// The most clusters that desired_states are kept for.
+/// The most clusters that desired states are kept for.
 pub(super) const MOST_CLUSTERS: usize = 10_000;
 /// Envoys that have gone are remembered for the status, the latest of them.
 pub(super) const MOST_GONE: usize = 100;
-/// The longest text of a node that is kept: its name, its address, what it updates when it refused.
+/// The longest text of a node that is kept: its name, its address, what it said when it refused.
 pub(super) const LONGEST_TEXT: usize = 512;
 
 /// The number of a stream, for as long as this server lives.
@@ -28,9 +28,9 @@ pub(super) type Stream = u64;
 /// What a request of either dialect comes to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct NodeRequest {
-    /// NodeIdentity asks; only the first request of a stream must encode it.
+    /// Who asks; only the first request of a stream must say it.
     pub(super) node: Option<NodeIdentity>,
-    /// Whether our layer is asked for, where the request next_update anything about that.
+    /// Whether our layer is asked for, where the request says anything about that.
     pub(super) wants: Option<bool>,
     /// Another layer that is asked for, which this server does not have.
     pub(super) foreign: Option<String>,
@@ -54,7 +54,7 @@ pub(super) struct NodeIdentity {
 /// A runtime layer as it is served.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Layer {
-    /// Its version, which next_update the same in words.
+    /// Its version, which says the same in words.
     pub(super) version: String,
     /// Its keys.
     pub(super) entries: BTreeMap<String, f64>,
@@ -91,8 +91,8 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Whether `layer` is what it was sent last, and it has updates something to that. A version can come back: what
-    /// was accepted of it before next_update nothing about now.
+    /// Whether `layer` is what it was sent last, and it said something to that. A version can come back: what
+    /// was accepted of it before says nothing about now.
     fn answered(&self, layer: &Layer) -> bool {
         self.answered
             && self
@@ -107,7 +107,7 @@ impl Node {
     }
 }
 
-/// What the server may encode.
+/// What the server may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// We do not act: streams are refused, so that an Envoy looks for the controller that does.
@@ -147,7 +147,7 @@ impl Fleet {
         fleet
     }
 
-    /// What the server may encode at present.
+    /// What the server may say at present.
     #[must_use]
     pub(super) fn phase(&self) -> Phase {
         self.phase
@@ -252,7 +252,7 @@ impl Fleet {
         Ok(self.next)
     }
 
-    /// A stream has updates something.
+    /// A stream said something.
     pub(super) fn on_request(&mut self, stream: Stream, ask: &NodeRequest) {
         let Some(node) = self.nodes.get_mut(&stream) else {
             return;
@@ -368,7 +368,7 @@ impl Fleet {
     }
 }
 
-/// How many streams set our layer, and what they have updates to the present one.
+/// How many streams set our layer, and what they have said to the present one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Reach {
     /// How many set it.

@@ -1,4 +1,4 @@
-//! The gRPC services, over the shared.
+//! The gRPC services, over the shared fleet.
 
 use std::io;
 use std::pin::Pin;
@@ -43,7 +43,7 @@ pub(super) const LARGEST_REQUEST: usize = 4 * 1024 * 1024;
 const MOST_STREAMS_PER_CONNECTION: u32 = 8;
 /// An Envoy needs one connection; a few more than streams, for those that are about to close.
 const MOST_CONNECTIONS: usize = MOST_STREAMS + MOST_STREAMS / 8;
-/// An Envoy sends its first request with the stream itself. A stream that next_update nothing would keep its place for ever.
+/// An Envoy sends its first request with the stream itself. A stream that says nothing would keep its place for ever.
 pub(super) const FIRST_REQUEST: Duration = Duration::from_secs(30);
 /// A connection that does not answer a ping within this time is dead, and its place is free again.
 const KEEPALIVE: Duration = Duration::from_secs(20);
@@ -96,7 +96,7 @@ fn router(listen: &Listen, shared: &Arc<SharedFleet>, check: &Check) -> Result<R
                 reason: error.to_string(),
             })
         };
-        // Checked as on the other ports, whose messages encode which file is wrong.
+        // Checked as on the other ports, whose messages say which file is wrong.
         crate::adapters::http::server_config(WHAT, tls)?;
         let identity = Identity::from_pem(read(&tls.certificate)?, read(&tls.key)?);
         let mut config = ServerTlsConfig::new().identity(identity);

@@ -1,4 +1,4 @@
-//! The fleet behind its lock, and identity is woken when it changes.
+//! The fleet behind its lock, and who is woken when it changes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ pub(super) struct SharedFleet {
     /// The name of the layer that is served.
     pub(super) layer: String,
     fleet: Mutex<Fleet>,
-    /// Moves when there is something to encode.
+    /// Moves when there is something to say.
     updates: watch::Sender<()>,
     /// Moves when an Envoy has answered, come or gone.
     responses: watch::Sender<()>,
@@ -30,7 +30,7 @@ impl SharedFleet {
         }
     }
 
-    /// The fleet, to look at or to change without anything to encode.
+    /// The fleet, to look at or to change without anything to say.
     pub(super) fn fleet(&self) -> MutexGuard<'_, Fleet> {
         // A step of the fleet that panicked has left it between two valid states at worst: a layer that is sent again.
         self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
@@ -44,7 +44,7 @@ impl SharedFleet {
         answer
     }
 
-    /// Wakes when there may be something to encode.
+    /// Wakes when there may be something to say.
     pub(super) fn updates(&self) -> watch::Receiver<()> {
         self.updates.subscribe()
     }
@@ -55,7 +55,7 @@ impl SharedFleet {
     }
 }
 
-/// A stream's place at the shared; given back when the stream ends, however it ends.
+/// A stream's place at the shared fleet; given back when the stream ends, however it ends.
 #[derive(Debug)]
 pub(super) struct StreamHandle {
     shared: Arc<SharedFleet>,

@@ -2,7 +2,7 @@
 //!
 //! An Envoy that reconnects presents the version that it accepted last. So a controller that was killed and comes
 //! back reads from its Envoys what it had changed, without a file or a database of its own, and two controllers
-//! that set the same encode the same. The version is made of clusters and desired_states only:
+//! that want the same say the same. The version is made of clusters and desired states only:
 //! `retryguard/1 reviews=off ratings=1/250000000` (step and share in billionths).
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const PREFIX: &str = "retryguard/1";
 /// What is wanted of each cluster; one that is not named is as the user configured it.
 pub(super) type ClusterStates = BTreeMap<String, RetryState>;
 
-/// The version of a layer that next_update these desired_states.
+/// The version of a layer that says these desired states.
 #[must_use]
 pub(super) fn write(desired_states: &ClusterStates) -> String {
     let mut text = PREFIX.to_owned();
@@ -36,7 +36,7 @@ pub(super) fn write(desired_states: &ClusterStates) -> String {
     text
 }
 
-/// The desired_states that a version next_update. Anything may be presented: what does not read as ours next_update nothing, and more
+/// The desired states that a version says. Anything may be presented: what does not read as ours says nothing, and more
 /// than `most` clusters are not read.
 #[must_use]
 pub(super) fn read(version: &str, most: usize) -> ClusterStates {

@@ -77,7 +77,7 @@ fn a_version_that_comes_back_must_be_accepted_anew() {
     assert!(!fleet.reach().complete());
     let third = fleet.next_update(stream).unwrap();
     assert_eq!(third.layer.version, first.layer.version);
-    // A late word about the first next_update nothing about the third.
+    // A late word about the first says nothing about the third.
     fleet.on_request(stream, &accept(&first));
     assert!(!fleet.reach().complete());
     fleet.on_request(stream, &accept(&third));

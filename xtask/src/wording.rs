@@ -17,15 +17,15 @@ const KINDS: &[&str] = &[".rs", ".md", ".py", ".toml", ".yaml"];
 
 /// Paths that may still have so many hits. The numbers only go down: lower one where the check says so, and take the line out at 0.
 const ALLOWED: &[(&str, usize)] = &[
-    ("crates/retryguard/", 40),
-    ("crates/retryguard-controller/", 140),
-    ("crates/retryguard-core/", 40),
+    ("crates/retryguard/", 38),
+    ("crates/retryguard-controller/", 45),
+    ("crates/retryguard-core/", 32),
     ("crates/retryguard-model/", 10),
-    ("crates/retryguard-policy/", 30),
-    ("crates/retryguard-sim/", 60),
-    ("crates/retryguard-store/", 60),
+    ("crates/retryguard-policy/", 25),
+    ("crates/retryguard-sim/", 54),
+    ("crates/retryguard-store/", 56),
     // Made from the words of the crates above.
-    ("docs/", 20),
+    ("docs/", 17),
 ];
 
 /// Fails where a path has more hits than it may have.

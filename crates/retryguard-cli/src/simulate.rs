@@ -249,7 +249,8 @@ fn chosen(wanted: &[String], own: &[Conduct]) -> anyhow::Result<Vec<Conduct>> {
                 .file_stem()
                 .map_or_else(|| name.clone(), |stem| stem.to_string_lossy().into_owned());
             Ok(match file.imported {
-                None => Conduct::of_policy(stem, policy),
+                None => Conduct::of_text(stem.clone(), &file.text)
+                    .unwrap_or_else(|_| Conduct::of_policy(stem, policy)),
                 Some(imported) => imported_conduct(stem, policy, &imported),
             })
         })

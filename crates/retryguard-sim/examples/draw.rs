@@ -8,7 +8,6 @@
 
 use std::{error::Error, path::Path};
 
-use retryguard_policy::Policy;
 use retryguard_sim::{
     comparison::Plan,
     conduct::{Conduct, named},
@@ -66,11 +65,11 @@ fn conduct(text: &str) -> Result<Conduct, Box<dyn Error>> {
         return Ok(known);
     }
     let file = std::fs::read_to_string(text).map_err(|error| format!("{text}: {error}"))?;
-    let policy = Policy::parse(&file).map_err(|mistakes| format!("{text}: {mistakes}"))?;
     let stem = Path::new(text)
         .file_stem()
         .map(|stem| stem.to_string_lossy().into_owned());
-    Ok(Conduct::of_policy(stem.unwrap_or_default(), policy))
+    let conduct = Conduct::of_text(stem.unwrap_or_default(), &file);
+    Ok(conduct.map_err(|mistakes| format!("{text}: {mistakes}"))?)
 }
 
 fn show(title: &str, rows: &[Vec<String>]) {

@@ -6,14 +6,22 @@
 
 pub(crate) mod extra;
 mod named;
+mod unused;
 
 use std::sync::Arc;
 
-use retryguard_core::{shed, target};
-use retryguard_policy::Policy;
+use retryguard_core::{Failure, FailureKind, outcome::Hints, shed, target};
+use retryguard_policy::{
+    Diagnostics, NetworkError, Policy,
+    reading::{Mistakes, Node, read},
+};
 
 pub use extra::Extra;
 pub use named::{NAMES, named};
+pub use unused::WITHOUT_EFFECT;
+
+/// How failures are read, by the number of their kind.
+pub(crate) type Readings = [Failure; FailureKind::ALL.len()];
 
 /// A policy under comparison.
 #[derive(Debug, Clone)]
@@ -32,6 +40,8 @@ pub struct Conduct {
     pub propagates: bool,
     /// Whether calls that can go through an outbox do.
     pub outbox: bool,
+    /// What the policy's file says that changes nothing in the simulator.
+    pub notes: Vec<String>,
 }
 
 /// Where the settings come from.
@@ -55,7 +65,61 @@ impl Conduct {
             oracle: false,
             propagates: true,
             outbox: false,
+            notes: Vec::new(),
         }
+    }
+
+    /// The text of a policy file as a conduct.
+    pub fn of_text(name: impl Into<String>, text: &str) -> Result<Self, Diagnostics> {
+        let conduct = Self::of_policy(name, Policy::parse(text)?);
+        let root = read(text, &mut Mistakes::default());
+        Ok(match root {
+            Some(root) => conduct.noting(&root),
+            None => conduct,
+        })
+    }
+
+    /// The same, with notes on what the policy that stands at this node says without effect.
+    #[must_use]
+    pub fn noting(mut self, node: &Node) -> Self {
+        self.notes = unused::notes(node);
+        self
+    }
+
+    /// How the answers of `service` are read, by their kind, where the policy reads them in another way than by default.
+    ///
+    /// Simulated services speak HTTP: an overload is a 503, a fault a 500, a timeout a 504 and a mistake of the request a
+    /// 400. What cannot be reached and what breaks off is the network's.
+    pub(crate) fn readings(&self, service: &str) -> Option<Box<Readings>> {
+        let Rules::File(policy) = &self.rules else {
+            return None;
+        };
+        let classifier = &policy.service(service).classifier;
+        let read = |kind: FailureKind| {
+            let outcome = match kind {
+                FailureKind::Overload => classifier.http(503, Hints::NONE),
+                FailureKind::Fault => classifier.http(500, Hints::NONE),
+                FailureKind::Timeout => classifier.http(504, Hints::NONE),
+                FailureKind::Request => classifier.http(400, Hints::NONE),
+                FailureKind::Quota => classifier.http(507, Hints::NONE),
+                FailureKind::Unreachable => classifier.network(NetworkError::Connect),
+                FailureKind::Disconnected => classifier.network(NetworkError::Reset),
+                FailureKind::Cancelled => classifier.network(NetworkError::Cancelled),
+            };
+            outcome.failure().copied().unwrap_or(Failure::new(kind))
+        };
+        let readings = FailureKind::ALL.map(read);
+        let usual = FailureKind::ALL.map(Failure::new);
+        (readings != usual).then(|| Box::new(readings))
+    }
+
+    /// Whether requests to `service` carry the deadline of their call.
+    pub(crate) fn propagates_to(&self, service: &str) -> bool {
+        self.propagates
+            && match &self.rules {
+                Rules::Same(_) => true,
+                Rules::File(policy) => policy.service(service).tags,
+            }
     }
 
     /// The settings for calls to `service`.

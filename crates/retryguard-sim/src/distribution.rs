@@ -42,6 +42,15 @@ impl Distribution {
         matches!(self, Self::Mixed(..))
     }
 
+    /// The mean in seconds, without the draws of another kind.
+    #[must_use]
+    pub fn usual_mean(&self) -> f64 {
+        match self {
+            Self::Mixed(_, usual, _) => usual.usual_mean(),
+            _ => self.mean(),
+        }
+    }
+
     /// A draw.
     #[inline]
     pub fn draw(&self, chance: &mut Stream) -> Duration {

@@ -23,7 +23,7 @@ use retryguard_core::{Call, Criticality, Failure, FailureKind, Instant, Target, 
 use retryguard_policy::Policy;
 
 use crate::{
-    conduct::{Conduct, Extra, Rules, extra::Part},
+    conduct::{Conduct, Extra, Readings, Rules, extra::Part},
     kernel::{Handle, Queue, Slab},
     streams::{Seed, Stream},
     world::{Edge, EdgePolicy, Effects, Service, Shedding, World},
@@ -118,6 +118,12 @@ struct Line<'a> {
     to: u32,
     near: bool,
     settings: Arc<target::Settings>,
+    /// How failures are read, where that is not the usual way.
+    readings: Option<Box<Readings>>,
+    /// Whether requests carry the deadline of their call to a service that reads it.
+    propagates: bool,
+    /// The mean time of a way there and back, as the oracle counts with it.
+    round_trip: Duration,
     /// Whether a request that must not be done twice is retried all the same: the policy says so, or a key keeps it from
     /// being done twice.
     retries_everything: bool,
@@ -183,6 +189,20 @@ struct Engine<'a> {
     stops: Instant,
 }
 
+impl Line<'_> {
+    /// A failure as the policy reads it.
+    #[inline]
+    fn read(&self, failure: Failure) -> Failure {
+        let Some(readings) = &self.readings else {
+            return failure;
+        };
+        let mut read = readings[failure.kind as usize];
+        read.hints = failure.hints;
+        read.rejection |= failure.hints.do_not_retry && !failure.hints.caller_only;
+        read
+    }
+}
+
 impl<'a> Engine<'a> {
     fn new(world: &'a World, conducts: &'a [Conduct], seed: Seed) -> Self {
         let mut lines: Vec<Line<'a>> = world
@@ -202,6 +222,9 @@ impl<'a> Engine<'a> {
                     plain: conduct.extra == Extra::None && conduct.hears_hints() && !conduct.oracle,
                     one_peer: conduct.shared || tells_nothing && conduct.keeps_no_state(&settings),
                     settings,
+                    readings: conduct.readings(name),
+                    propagates: conduct.propagates_to(name) && service.drops_expired,
+                    round_trip: crate::distribution::seconds(2.0 * edge.network.usual_mean()),
                     retries_everything: conduct.retries_everything(name),
                     peers: Vec::new(),
                 }

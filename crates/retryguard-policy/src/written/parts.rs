@@ -201,7 +201,8 @@ section! {
         /// They begin to come back below this (`hysteresis`).
         "onBelow" on_below: Level where (Ratio::ZERO..=Ratio::percent(1000), TICK..=HOUR) => "10%", "the gap to \
             `offAbove` is what stops flapping; half of it was found to be enough";
-        /// How many samples are pooled into one reading (`hysteresis`), or must agree in a row (`algorithm1`).
+        /// How many samples are pooled into one reading (`hysteresis`, at most 16), or must agree in a row (`algorithm1`, at most
+        /// 3600).
         "samples" samples: u32 where 1..=3600 => "5", "see `interval`";
         /// The calls that the pool must hold before it means anything (`hysteresis`).
         "minimumCalls" minimum_calls: u32 where 1..=MANY => "20", "with fewer, one unlucky call is five percent";

@@ -17,6 +17,20 @@ pub(super) fn of(outcome: &Outcome) -> Value {
         "replications": outcome.replications,
         "policies": policies(&outcome.policies),
     });
+    let notes: Vec<Value> = outcome
+        .scenario
+        .policies
+        .iter()
+        .flat_map(|policy| {
+            policy
+                .notes
+                .iter()
+                .map(|note| json!({"policy": policy.name, "note": note}))
+        })
+        .collect();
+    if !notes.is_empty() {
+        all["notes"] = Value::Array(notes);
+    }
     if let Some(sweep) = &outcome.scenario.sweep {
         let steps: Vec<Value> = outcome
             .sweep

@@ -38,6 +38,11 @@ pub(super) fn of(outcome: &Outcome) -> String {
             let _ = writeln!(out, "note: {}", note.trim());
         }
     }
+    for policy in &scenario.policies {
+        for note in &policy.notes {
+            let _ = writeln!(out, "note: {}: {note}", policy.name);
+        }
+    }
     out
 }
 

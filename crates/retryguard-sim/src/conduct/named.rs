@@ -151,6 +151,7 @@ fn foreign(name: &str, retries: u8, backoff: Backoff) -> Conduct {
         oracle: false,
         propagates: false,
         outbox: false,
+        notes: Vec::new(),
     }
 }
 

@@ -226,14 +226,7 @@ impl Engine<'_> {
     fn send(&mut self, handle: Handle, attempt: &Attempt, held: Duration) {
         let flight = self.flights.get(handle).expect("was just looked at");
         let line = &self.lines[flight.edge as usize];
-        let request = request(
-            flight,
-            handle,
-            attempt,
-            line.to,
-            line.conduct.propagates && self.world.services[line.to as usize].drops_expired,
-            self.now,
-        );
+        let request = request(flight, handle, attempt, line.to, line.propagates, self.now);
         let near = line.near;
         let job = self.jobs.insert(request);
         if near && held.is_zero() {
@@ -306,6 +299,13 @@ impl Engine<'_> {
         if !line.plain {
             return self.answered_through_parts(handle, number, outcome);
         }
+        let read = match outcome {
+            Outcome::Failure(failure) if line.readings.is_some() => {
+                Some(Outcome::Failure(line.read(*failure)))
+            }
+            _ => None,
+        };
+        let outcome = read.as_ref().unwrap_or(outcome);
         let target = &mut line.peers[flight.peer as usize].target;
         let step = flight
             .call

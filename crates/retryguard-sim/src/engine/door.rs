@@ -45,9 +45,14 @@ impl Engine<'_> {
         let Some((number, kind)) = door.turns_away(flight, handle, target, &step) else {
             return self.follow(handle, &step);
         };
+        let read = line
+            .readings
+            .as_ref()
+            .map(|readings| Outcome::Failure(readings[kind as usize]));
+        let outcome = read.as_ref().unwrap_or(turned_away(kind));
         let step = flight
             .call
-            .on_outcome(number, turned_away(kind), target, self.now, &mut flight.chance);
+            .on_outcome(number, outcome, target, self.now, &mut flight.chance);
         if matches!(step, Step::Wait) {
             arm(flight, handle, &mut self.queue);
             return hear(target, edge, self.now, &mut self.queue, &mut self.record);

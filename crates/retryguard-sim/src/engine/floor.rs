@@ -51,7 +51,8 @@ pub(super) struct Floor {
     /// Whether a call of it may go through an outbox, and what waits in it.
     pub(super) posts: bool,
     pub(super) outbox: super::outbox::Waiting,
-    /// A request that has so many seconds left will most likely be served in time.
+    /// How many seconds the work takes on average, and in how many a request will most likely be served.
+    pub(super) usual_time: f64,
     pub(super) enough_time: f64,
     held: VecDeque<Handle>,
     held_late: Vec<Handle>,
@@ -185,6 +186,7 @@ impl Floor {
             outbox: super::outbox::Waiting::default(),
             // Seven times the mean: one in a thousand of exponential times is longer.
             enough_time: 7.0 * service.station.time().mean(),
+            usual_time: service.station.time().mean(),
             held: VecDeque::new(),
             held_late: Vec::new(),
         };

@@ -27,6 +27,7 @@ impl Engine<'_> {
     pub(super) fn use_room(&mut self, service: usize) {
         let floor = &self.floors[service];
         let enough = seconds(floor.enough_time * floor.trouble.slow);
+        let least = seconds(floor.usual_time * floor.trouble.slow);
         while self.floors[service].has_room(self.now) {
             let (handle, late) = match self.floors[service].unhold() {
                 Some(found) => found,
@@ -39,7 +40,13 @@ impl Engine<'_> {
             else {
                 continue;
             };
-            if !late && self.now.after(enough) > flight.call.deadline().moment() {
+            let travels = self.lines[flight.edge as usize].round_trip;
+            let deadline = flight.call.deadline().moment();
+            // Most likely wasted: what it takes is worth more to another.
+            if self.now.after(least + travels) > deadline {
+                continue;
+            }
+            if !late && self.now.after(enough + travels) > deadline {
                 self.floors[service].hold_late(handle);
                 continue;
             }

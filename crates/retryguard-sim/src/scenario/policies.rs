@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use retryguard_policy::{
-    Policy,
-    reading::{Body, Mistakes, Node, nearest, policy_block, scalar, shortened, wrong},
-};
+use retryguard_policy::reading::{Body, Mistakes, Node, nearest, policy_block, scalar, shortened, wrong};
 
 use super::{Load, block::Block};
 use crate::conduct::{Conduct, NAMES, Rules, named};
@@ -62,7 +59,9 @@ fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduc
             let (text, _) = scalar(node, "use", "a name or a path", mistakes)?;
             by_name_or_path(text, node, load, mistakes)?
         }
-        (None, Some(node)) => Conduct::of_policy("policy", policy_block(node, "policy", mistakes)),
+        (None, Some(node)) => {
+            Conduct::of_policy("policy", policy_block(node, "policy", mistakes)).noting(node)
+        }
         _ => {
             mistakes.add(
                 at,
@@ -133,12 +132,10 @@ fn by_name_or_path(text: &str, node: &Node, load: Load<'_>, mistakes: &mut Mista
             return None;
         }
     };
-    match Policy::parse(&file) {
-        Ok(policy) => {
-            let name = text.rsplit('/').next().unwrap_or(text);
-            let name = name.trim_end_matches(".yaml").trim_end_matches(".yml");
-            Some(Conduct::of_policy(name, policy))
-        }
+    let name = text.rsplit('/').next().unwrap_or(text);
+    let name = name.trim_end_matches(".yaml").trim_end_matches(".yml");
+    match Conduct::of_text(name, &file) {
+        Ok(conduct) => Some(conduct),
         Err(wrong) => {
             let first = &wrong.as_slice()[0];
             let message = format!(

@@ -2,6 +2,7 @@
 
 mod amplification;
 mod catalogue;
+mod keys;
 mod tournament;
 
 use std::{fs, path::PathBuf};

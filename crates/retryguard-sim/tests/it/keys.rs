@@ -269,7 +269,8 @@ fn policy(pairs: &[(&str, &str)]) -> String {
 /// Everything that a run reports, as text.
 fn outcome(text: &str) -> Result<String, String> {
     let policy = Policy::parse(text).map_err(|mistakes| format!("{text}\n{mistakes}"))?;
-    let scenario = Scenario::parse(WORLD, "keys", &mut |_| Err(String::new())).unwrap();
+    let scenario =
+        Scenario::parse(WORLD, "keys", &mut |_| Err(String::new())).expect("the world can be read");
     let run = engine::run(&scenario.world, &Conduct::of_policy("p", policy), &[], Seed(1));
     Ok(format!("{run:?}"))
 }
@@ -297,7 +298,12 @@ fn schema_keys() -> BTreeSet<String> {
     use retryguard_policy::reading::{Body, Mistakes, read};
     let root = read(&retryguard_policy::schema(), &mut Mistakes::default()).expect("JSON is YAML");
     let at = |node: &Node, key: &str| match &node.body {
-        Body::Map(entries) => entries.iter().find(|it| it.key == key).unwrap().value.clone(),
+        Body::Map(entries) => entries
+            .iter()
+            .find(|it| it.key == key)
+            .expect("a key of the schema")
+            .value
+            .clone(),
         _ => panic!("no {key}"),
     };
     let mut found = BTreeSet::new();
@@ -370,7 +376,8 @@ duration: 30s
 services: {store: {workers: 50, time: 10ms, errors: 30%}}
 clients: {users: {calls: store, rate: 50}}
 ";
-        let scenario = Scenario::parse(world, "lists", &mut |_| Err(String::new())).unwrap();
+        let scenario =
+            Scenario::parse(world, "lists", &mut |_| Err(String::new())).expect("the world can be read");
         engine::run(&scenario.world, &Conduct::of_policy("p", policy), &[], Seed(1)).retries_per_call()
     };
     assert!(retries("") > 0.3);

@@ -198,7 +198,7 @@ impl Engine<'_> {
             && ends <= self.now
         {
             let timeout = Outcome::Failure(Failure::new(FailureKind::Timeout));
-            return self.answered_through_parts(handle, number, &timeout);
+            return self.answered_through_parts(handle, number, &timeout, false);
         }
         // One that comes too early does nothing but set the next.
         self.send_to_door(handle, true, Call::on_timer);
@@ -297,7 +297,7 @@ impl Engine<'_> {
         }
         let line = &mut self.lines[flight.edge as usize];
         if !line.plain {
-            return self.answered_through_parts(handle, number, outcome);
+            return self.answered_through_parts(handle, number, outcome, true);
         }
         let read = match outcome {
             Outcome::Failure(failure) if line.readings.is_some() => {
@@ -318,8 +318,9 @@ impl Engine<'_> {
         self.heed(handle, &step);
     }
 
-    /// An answer on its way through what a foreign policy has beside the machines.
-    fn answered_through_parts(&mut self, handle: Handle, number: u8, outcome: &Outcome) {
+    /// An answer on its way through what a foreign policy has beside the machines. `came` is false where the caller gave up
+    /// instead: a send limiter follows answers only.
+    fn answered_through_parts(&mut self, handle: Handle, number: u8, outcome: &Outcome, came: bool) {
         let flight = self.flights.get_mut(handle).expect("was just looked at");
         // The answer of an attempt that was given up comes too late.
         if flight
@@ -340,7 +341,9 @@ impl Engine<'_> {
                 Outcome::Success
             }
             Outcome::Failure(mut failure) => {
-                peer.part.on_attempt_end(false, failure.rejection, self.now);
+                if came || !matches!(peer.part, Part::SendLimiter(_)) {
+                    peer.part.on_attempt_end(false, failure.rejection, self.now);
+                }
                 if !line.conduct.hears_hints() {
                     failure.hints = Hints::NONE;
                 }

@@ -331,11 +331,15 @@ impl Engine<'_> {
             return;
         }
         let line = &mut self.lines[flight.edge as usize];
+        let outcome = match *outcome {
+            Outcome::Success => Outcome::Success,
+            Outcome::Failure(failure) => Outcome::Failure(line.read(failure)),
+        };
         let peer = &mut line.peers[flight.peer as usize];
         if std::mem::take(&mut flight.charged) {
             peer.part.on_retry_end();
         }
-        let outcome = match *outcome {
+        let outcome = match outcome {
             Outcome::Success => {
                 peer.part.on_attempt_end(true, false, self.now);
                 Outcome::Success

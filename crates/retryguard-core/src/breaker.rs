@@ -28,6 +28,20 @@ pub struct Settings {
     /// How many probes must succeed before it closes; no more than this are let through in one half-open
     /// phase.
     pub close_after: u32,
+    /// What becomes of calls while it is not closed.
+    pub when_down: WhenDown,
+}
+
+/// What becomes of calls to a target that is down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenDown {
+    /// They fail at once: for callers with a fallback, or with few threads.
+    Fail,
+    /// They wait for the recovery, as long as their deadline allows; at most so many at once.
+    Wait {
+        /// The most calls that wait.
+        most: u32,
+    },
 }
 
 /// What opens a breaker.
@@ -35,6 +49,10 @@ pub struct Settings {
 pub enum Trip {
     /// This many failures in a row.
     Consecutive(u32),
+    /// This many failures and no success between them: the target is down. More are needed where random failures
+    /// are common, so that a run of bad luck is not taken for an outage. While it is open, probes come as often as a
+    /// small share of the usual attempts did.
+    Silence(u32),
     /// This many failures in a window, whatever succeeded beside them. Trips on volume alone, so a busy
     /// target with a small error rate opens it too.
     Count {
@@ -71,6 +89,7 @@ impl Default for Settings {
             open_for_at_most: Duration::from_secs(10),
             probes: 1,
             close_after: 2,
+            when_down: WhenDown::Fail,
         }
     }
 }
@@ -96,6 +115,19 @@ impl State {
             Self::HalfOpen => "half-open",
         }
     }
+}
+
+/// How an attempt ended, as far as the target's health is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The target is well.
+    Healthy,
+    /// It failed.
+    Failed,
+    /// It did not answer in time.
+    TimedOut,
+    /// It said that it has too much to do.
+    Rejected,
 }
 
 /// Leave to pass a breaker. Carries the phase it was given in, so that the late result of an old phase
@@ -132,7 +164,33 @@ pub struct Breaker {
     openings: u32,
     probing: u32,
     succeeded: u32,
+    /// The share of failures before the present run of them (`Silence`).
+    failing: f64,
+    /// The failures of the present run, a timeout for less than others (`Silence`).
+    silence: f64,
+    /// Whether the last failure was a timeout (`Silence`).
+    timed_out: bool,
+    /// The usual time between the ends of attempts, in nanoseconds (`Silence`).
+    gap: f64,
+    last_end: Instant,
 }
+
+/// Of how many attempts the share of failures and the usual gap between attempts are averaged.
+const AVERAGED: f64 = 1.0 / 64.0;
+/// What a timeout and a rejection count for in a run of failures: a target that is slow or overloaded lets many calls
+/// fail in a row.
+const TIMEOUT: f64 = 0.5;
+const REJECTION: f64 = 0.25;
+/// A probe that has not ended after this time is lost (`Silence`).
+const LOST: Duration = Duration::from_secs(10);
+/// How much rarer probes may be after timeouts.
+const RARELY: u64 = 10;
+/// An outage that is over after so many probes was none.
+const FALSE_ALARM: u32 = 3;
+/// How many of the usual gaps between attempts lie between two probes.
+const PROBE_EVERY: f64 = 4.0;
+/// One run of failures in so many attempts, as a logarithm, may be taken for an outage: e^9.2 is ten thousand.
+const LUCK: f64 = 9.2;
 
 impl Breaker {
     /// A closed breaker.
@@ -148,6 +206,11 @@ impl Breaker {
             openings: 0,
             probing: 0,
             succeeded: 0,
+            failing: 0.0,
+            silence: 0.0,
+            timed_out: false,
+            gap: 0.0,
+            last_end: now,
         }
     }
 
@@ -185,6 +248,14 @@ impl Breaker {
     #[must_use]
     pub fn opens_until(&self) -> Option<Instant> {
         (self.state == State::Open).then_some(self.until)
+    }
+
+    /// When the next probe may be sent; zero where the breaker is closed, or where a probe may be sent at any time.
+    pub(crate) fn next_probe(&self) -> Instant {
+        match self.state {
+            State::Closed => Instant::ZERO,
+            State::Open | State::HalfOpen => self.until,
+        }
     }
 
     /// Opens until `until`, because somebody outside of the process knows that the target is down. One that is
@@ -246,7 +317,7 @@ impl Breaker {
         }
         // Every probe has an open time of its own: where calls are rare, the second may begin long after the
         // first has succeeded.
-        self.until = now.after(self.open_time());
+        self.until = now.after(self.probe_time());
         self.probing += 1;
         Ok(Pass {
             phase: self.phase,
@@ -257,12 +328,19 @@ impl Breaker {
     /// An attempt that passed has ended, well or not.
     #[inline]
     pub fn on_end(&mut self, pass: Pass, healthy: bool, now: Instant) {
+        self.on_end_as(pass, if healthy { End::Healthy } else { End::Failed }, now);
+    }
+
+    /// The same, where it is known how it failed.
+    #[inline]
+    pub fn on_end_as(&mut self, pass: Pass, end: End, now: Instant) {
         if pass.phase != self.phase {
             return;
         }
+        self.timed_out = end == End::TimedOut;
         match self.state {
-            State::Closed => self.on_end_closed(healthy, now),
-            State::HalfOpen => self.on_probe_end(healthy, now),
+            State::Closed => self.on_end_closed(end, now),
+            State::HalfOpen => self.on_probe_end(end == End::Healthy, now),
             // Every change of state changes the phase, and nothing passes an open breaker.
             State::Open => debug_assert!(false, "a pass of an open phase"),
         }
@@ -277,12 +355,13 @@ impl Breaker {
     }
 
     #[inline]
-    fn on_end_closed(&mut self, healthy: bool, now: Instant) {
-        if !healthy {
-            return self.on_failure_closed(now);
+    fn on_end_closed(&mut self, end: End, now: Instant) {
+        if end != End::Healthy {
+            return self.on_failure_closed(end, now);
         }
         match self.settings.trip {
             Trip::Consecutive(_) => self.consecutive = 0,
+            Trip::Silence(_) => self.note_success(now),
             Trip::Count { .. } => {}
             Trip::Rate { .. } => {
                 self.window.advance(now);
@@ -292,11 +371,22 @@ impl Breaker {
     }
 
     #[cold]
-    fn on_failure_closed(&mut self, now: Instant) {
+    fn on_failure_closed(&mut self, end: End, now: Instant) {
         let trips = match self.settings.trip {
             Trip::Consecutive(limit) => {
                 self.consecutive = self.consecutive.saturating_add(1);
                 self.consecutive >= limit
+            }
+            Trip::Silence(least) => {
+                self.note_gap(now);
+                self.consecutive = self.consecutive.saturating_add(1);
+                self.silence += match end {
+                    End::TimedOut => TIMEOUT,
+                    End::Rejected => REJECTION,
+                    End::Failed | End::Healthy => 1.0,
+                };
+                let needed = LUCK / -(self.failing.clamp(0.01, 0.97)).ln();
+                self.silence >= needed.max(f64::from(least))
             }
             Trip::Count { failures, .. } => {
                 self.window.advance(now);
@@ -320,6 +410,24 @@ impl Breaker {
         }
     }
 
+    /// The run of failures is over, and belongs to the usual share of them now.
+    #[inline]
+    fn note_success(&mut self, now: Instant) {
+        self.note_gap(now);
+        let run = f64::from(self.consecutive);
+        let weight = ((run + 1.0) * 4.0 * AVERAGED).min(1.0);
+        self.failing += (run / (run + 1.0) - self.failing) * weight;
+        self.consecutive = 0;
+        self.silence = 0.0;
+    }
+
+    #[inline]
+    fn note_gap(&mut self, now: Instant) {
+        let gap = now.since(self.last_end).as_nanos() as f64;
+        self.last_end = now;
+        self.gap += (gap - self.gap) * if self.gap == 0.0 { 1.0 } else { 4.0 * AVERAGED };
+    }
+
     #[cold]
     fn on_probe_end(&mut self, healthy: bool, now: Instant) {
         self.probing = self.probing.saturating_sub(1);
@@ -333,6 +441,10 @@ impl Breaker {
 
     fn close_if_proven(&mut self) {
         if self.succeeded >= self.settings.close_after.max(1) {
+            if self.openings <= FALSE_ALARM {
+                // Hardly an outage: runs of failures are more common here than was thought.
+                self.failing += (0.7 - self.failing).max(0.0) * 0.5;
+            }
             self.enter(State::Closed);
             self.openings = 0;
             self.window.clear();
@@ -364,21 +476,47 @@ impl Breaker {
         self.state = state;
         self.phase = self.phase.wrapping_add(1);
         self.consecutive = 0;
+        self.silence = 0.0;
         self.probing = 0;
         self.succeeded = 0;
     }
 
+    /// How long a probe may take before it counts as lost. Under `Silence` probes follow each other quickly, so that the
+    /// time between them says nothing about how long one takes.
+    fn probe_time(&self) -> Duration {
+        match self.settings.trip {
+            Trip::Silence(_) => self.settings.open_for_at_most.max(LOST),
+            Trip::Consecutive(_) | Trip::Count { .. } | Trip::Rate { .. } => self.open_time(),
+        }
+    }
+
     fn open_time(&self) -> Duration {
         let doublings = self.openings.saturating_sub(1).min(63);
-        let grown = nanos(self.settings.open_for).saturating_mul(1 << doublings);
         let most = nanos(self.settings.open_for_at_most.max(self.settings.open_for));
+        if let Trip::Silence(_) = self.settings.trip {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a cast from a double saturates"
+            )]
+            let usual = (PROBE_EVERY * self.gap) as u64;
+            // A timeout may mean a queue of work that nobody waits for any more: it is emptied only if little is added.
+            // Other failures cost the target next to nothing.
+            let most = if self.timed_out {
+                most.saturating_mul(RARELY)
+            } else {
+                most
+            };
+            return Duration::from_nanos(usual.clamp(nanos(self.settings.open_for), most));
+        }
+        let grown = nanos(self.settings.open_for).saturating_mul(1 << doublings);
         Duration::from_nanos(grown.min(most))
     }
 }
 
 fn window_of(settings: &Settings) -> Duration {
     match settings.trip {
-        Trip::Consecutive(_) => Duration::from_secs(1),
+        Trip::Consecutive(_) | Trip::Silence(_) => Duration::from_secs(1),
         Trip::Count { window, .. } | Trip::Rate { window, .. } => window,
     }
 }

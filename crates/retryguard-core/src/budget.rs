@@ -61,8 +61,9 @@ impl Default for Settings {
 }
 
 /// Retries that a client may make although its ratio is used up, so that one with few calls can retry at
-/// all. It starts empty and *accrues*: a minimum rate that is granted as a full bucket is a burst at the
-/// worst moment, when a fleet has just started against a failing target.
+/// all. It starts with one retry and *accrues*: a client whose very first call fails can retry it, while a minimum rate
+/// that is granted as a full bucket is a burst at the worst moment, when a fleet has just started against a failing
+/// target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reserve {
     /// How many accrue in a second.
@@ -93,6 +94,9 @@ impl Charge {
         }
     }
 }
+
+/// What the reserve holds at the start: one retry, in billionths.
+const FIRST: u64 = Ratio::PARTS;
 
 /// Counters of the window.
 const FIRSTS: usize = 0;
@@ -126,7 +130,12 @@ impl Budget {
         Self {
             settings,
             window: Window::new(window_of(&settings), now),
-            reserve: 0,
+            reserve: match settings {
+                Settings::Ratio { reserve, .. } | Settings::Adaptive { reserve, .. } => {
+                    full(reserve).min(FIRST)
+                }
+                Settings::Quota { .. } => 0,
+            },
             accrued: now,
             tokens,
         }
@@ -339,7 +348,7 @@ mod tests {
             reserve,
         };
         let mut budget = Budget::new(settings, Instant::ZERO);
-        assert_eq!(taken(&mut budget, Instant::ZERO), 0);
+        assert_eq!(taken(&mut budget, Instant::ZERO), 1, "for the first call");
         assert_eq!(taken(&mut budget, Instant::from_millis(300)), 3);
         assert_eq!(
             taken(&mut budget, Instant::from_secs(1000)),

@@ -3,8 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
+    limiter::{self, End, Limiter},
+    pace::Pace,
     ratio::Ratio,
     refusal::Refusal,
+    target::Waiter,
     time::{Instant, nanos},
 };
 
@@ -36,6 +39,8 @@ pub enum Limit {
         /// How much slower than usual an answer may be before the limit shrinks: 1.5 is half as slow again.
         tolerance: Ratio,
     },
+    /// Follows what becomes of attempts: shrinks when answers come too late, or slowly and beside rejections.
+    Adaptive(limiter::Settings),
 }
 
 impl Default for Settings {
@@ -69,43 +74,84 @@ pub struct Bulkhead {
     taken: u32,
     queue: Queue,
     gradient: Gradient,
+    limiter: Option<Box<Limiter>>,
 }
 
-/// Tickets in the order of their arrival. Two maps, so that a ticket leaves from the middle in logarithmic time: a
-/// shutdown that aborts a long queue one call after the other took quadratic time with a list.
+/// Tickets in the order of their arrival, and apart from them those that have little time left. Ordered maps, so that a
+/// ticket leaves from the middle in logarithmic time: a shutdown that aborts a long queue one call after the other took
+/// quadratic time with a list.
 #[derive(Debug, Clone, Default)]
 struct Queue {
-    by_arrival: BTreeMap<u64, Ticket>,
-    arrivals: BTreeMap<Ticket, u64>,
-    arrived: u64,
+    timely: BTreeMap<i64, (Ticket, Instant)>,
+    late: BTreeMap<i64, Ticket>,
+    arrivals: BTreeMap<Ticket, i64>,
+    /// The numbers of the last that came and of the last that was put back before all others.
+    arrived: i64,
+    returned: i64,
+    /// The longest time that those who came had left, fading: what calls are usually given.
+    given: Duration,
 }
 
 impl Queue {
     #[inline]
     fn is_empty(&self) -> bool {
-        self.by_arrival.is_empty()
+        self.arrivals.is_empty()
     }
 
     fn len(&self) -> usize {
-        self.by_arrival.len()
+        self.arrivals.len()
     }
 
-    fn join(&mut self, ticket: Ticket) {
+    fn join(&mut self, ticket: Ticket, deadline: Instant, now: Instant) {
         self.arrived += 1;
-        let before = self.arrivals.insert(ticket, self.arrived);
-        debug_assert!(before.is_none(), "a ticket waits once");
-        self.by_arrival.insert(self.arrived, ticket);
+        self.given = now.until(deadline).max(self.given - self.given / 1024);
+        self.insert(self.arrived, ticket, deadline);
     }
 
-    fn next(&mut self) -> Option<Ticket> {
-        let (_, ticket) = self.by_arrival.pop_first()?;
+    /// Puts a ticket back before all others.
+    fn rejoin(&mut self, ticket: Ticket, deadline: Instant) {
+        self.returned -= 1;
+        self.insert(self.returned, ticket, deadline);
+    }
+
+    fn insert(&mut self, number: i64, ticket: Ticket, deadline: Instant) {
+        let before = self.arrivals.insert(ticket, number);
+        debug_assert!(before.is_none(), "a ticket waits once");
+        self.timely.insert(number, (ticket, deadline));
+    }
+
+    /// The oldest. With a margin: the oldest whose deadline leaves that much time for an answer, and at least half of what
+    /// calls are usually given; after all of these the newest of the others, which has the best chance among them.
+    fn next(&mut self, margin: Option<Duration>, now: Instant) -> Option<Ticket> {
+        let enough = margin.map_or(Duration::ZERO, |margin| {
+            margin.clamp(self.given / 2, (self.given / 4).saturating_mul(3))
+        });
+        while let Some((number, (ticket, deadline))) = self.timely.pop_first() {
+            if margin.is_none() || now.after(enough) <= deadline {
+                self.arrivals.remove(&ticket);
+                return Some(ticket);
+            }
+            self.late.insert(number, ticket);
+        }
+        let (_, ticket) = self.late.pop_last()?;
         self.arrivals.remove(&ticket);
         Some(ticket)
     }
 
+    /// Whether a ticket is the next, as far as can be seen without looking at the time.
+    fn is_first(&self, ticket: Ticket) -> bool {
+        match self.timely.first_key_value() {
+            Some((_, first)) => first.0 == ticket,
+            None => self
+                .late
+                .last_key_value()
+                .is_some_and(|(_, last)| *last == ticket),
+        }
+    }
+
     fn leave(&mut self, ticket: Ticket) -> bool {
         match self.arrivals.remove(&ticket) {
-            Some(arrival) => self.by_arrival.remove(&arrival).is_some(),
+            Some(number) => self.timely.remove(&number).is_some() || self.late.remove(&number).is_some(),
             None => false,
         }
     }
@@ -120,6 +166,10 @@ impl Bulkhead {
             taken: 0,
             queue: Queue::default(),
             gradient: Gradient::new(settings.limit, now),
+            limiter: match settings.limit {
+                Limit::Adaptive(settings) => Some(Box::new(Limiter::new(settings))),
+                Limit::Fixed(_) | Limit::Gradient { .. } => None,
+            },
         }
     }
 
@@ -130,11 +180,19 @@ impl Bulkhead {
         } = settings.limit
         {
             let from = match self.settings.limit {
-                Limit::Fixed(_) => f64::from(initial),
+                Limit::Fixed(_) | Limit::Adaptive(_) => f64::from(initial),
                 Limit::Gradient { .. } => self.gradient.limit,
             };
             self.gradient.limit = between(from, least, most);
         }
+        self.limiter = match (self.limiter.take(), settings.limit) {
+            (Some(mut limiter), Limit::Adaptive(settings)) => {
+                limiter.replace(settings);
+                Some(limiter)
+            }
+            (None, Limit::Adaptive(settings)) => Some(Box::new(Limiter::new(settings))),
+            (_, Limit::Fixed(_) | Limit::Gradient { .. }) => None,
+        };
         self.settings = settings;
     }
 
@@ -150,6 +208,10 @@ impl Bulkhead {
         match self.settings.limit {
             Limit::Fixed(limit) => limit,
             Limit::Gradient { .. } => self.gradient.limit as u32,
+            Limit::Adaptive(settings) => self
+                .limiter
+                .as_ref()
+                .map_or(settings.most, |limiter| limiter.places()),
         }
     }
 
@@ -157,7 +219,7 @@ impl Bulkhead {
     #[inline]
     #[must_use]
     pub const fn is_adaptive(&self) -> bool {
-        matches!(self.settings.limit, Limit::Gradient { .. })
+        !matches!(self.settings.limit, Limit::Fixed(_))
     }
 
     /// How many places are taken.
@@ -181,21 +243,121 @@ impl Bulkhead {
     /// Takes a place if there is one now, without queueing. Nobody jumps the queue.
     #[inline]
     pub fn try_acquire(&mut self) -> bool {
-        let free = self.taken < self.limit() && self.queue.is_empty();
-        self.taken += u32::from(free);
+        self.try_acquire_at(Instant::NEVER)
+    }
+
+    /// The same at a time, for a limit that may be a pause.
+    #[inline]
+    pub(crate) fn try_acquire_at(&mut self, now: Instant) -> bool {
+        let free = self.queue.is_empty() && self.has_place(now);
+        if free {
+            self.take(now);
+        }
         free
+    }
+
+    #[inline]
+    fn has_place(&self, now: Instant) -> bool {
+        self.taken < self.limit() && self.limiter.as_ref().is_none_or(|limiter| limiter.opens() <= now)
+    }
+
+    #[inline]
+    fn take(&mut self, now: Instant) {
+        self.taken += 1;
+        if let Some(limiter) = &mut self.limiter {
+            limiter.on_start(now);
+        }
+    }
+
+    /// When the next place can come free by time alone; never where only an attempt that ends can free one.
+    #[must_use]
+    pub fn opens(&self) -> Instant {
+        match &self.limiter {
+            Some(limiter) if self.taken < self.limit() => limiter.opens(),
+            _ => Instant::NEVER,
+        }
+    }
+
+    /// The target is down: what comes after starts small.
+    pub fn on_down(&mut self) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.on_down();
+        }
+    }
+
+    /// The target is up again.
+    pub fn on_up(&mut self) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.on_up();
+        }
+    }
+
+    /// How many attempts are under way in normal times, where the limit is adaptive: as many may wait for a place while
+    /// they hold the worker of the request that makes them. Others would take the workers that still have work.
+    #[must_use]
+    pub fn normal(&self) -> u32 {
+        self.limiter.as_ref().map_or(u32::MAX, |limiter| limiter.normal())
+    }
+
+    /// Whether a ticket is the first in the queue.
+    #[must_use]
+    pub fn is_first(&self, ticket: Ticket) -> bool {
+        self.queue.is_first(ticket)
+    }
+
+    /// Puts a ticket at the end of the queue, or back to its front, whatever places are free; false if too many wait.
+    pub fn enqueue(
+        &mut self,
+        ticket: Ticket,
+        front: bool,
+        most: u32,
+        deadline: Instant,
+        now: Instant,
+    ) -> bool {
+        if front {
+            self.queue.rejoin(ticket, deadline);
+            return true;
+        }
+        if self.queue.len() >= most as usize {
+            return false;
+        }
+        self.queue.join(ticket, deadline, now);
+        true
     }
 
     /// Takes a place, joins the queue, or is refused.
     #[inline]
     pub fn acquire(&mut self, ticket: Ticket) -> Result<Place, Refusal> {
-        if self.try_acquire() {
+        let waiter = Waiter {
+            ticket,
+            deadline: Instant::NEVER,
+            inner: false,
+        };
+        self.acquire_for(waiter, Instant::NEVER)
+    }
+
+    /// The same for an attempt with a deadline, at a time.
+    #[inline]
+    pub(crate) fn acquire_for(&mut self, waiter: Waiter, now: Instant) -> Result<Place, Refusal> {
+        if self.try_acquire_at(now) {
             return Ok(Place::Taken);
         }
-        if self.settings.wait.is_zero() || self.queue.len() >= self.settings.waiting as usize {
+        if waiter.inner && self.limiter.is_some() {
+            self.take(now);
+            return Ok(Place::Taken);
+        }
+        if let Some(limiter) = &mut self.limiter {
+            limiter.on_met();
+        }
+        let most = if waiter.inner {
+            self.normal().min(self.settings.waiting)
+        } else {
+            self.settings.waiting
+        };
+        if self.settings.wait.is_zero() || self.queue.len() >= most as usize {
             return Err(Refusal::BulkheadFull);
         }
-        self.queue.join(ticket);
+        self.queue.join(waiter.ticket, waiter.deadline, now);
         Ok(Place::Queued)
     }
 
@@ -209,11 +371,17 @@ impl Bulkhead {
     /// The next ticket that gets a place, which is taken for it from this moment. Asked until it says none.
     #[inline]
     pub fn grant(&mut self) -> Option<Ticket> {
-        if self.queue.is_empty() || self.taken >= self.limit() {
+        self.grant_at(None, Instant::NEVER)
+    }
+
+    /// The same at a time. With a margin, the oldest whose deadline leaves that much time for an answer comes first.
+    #[inline]
+    pub(crate) fn grant_at(&mut self, margin: Option<Duration>, now: Instant) -> Option<Ticket> {
+        if self.queue.is_empty() || !self.has_place(now) {
             return None;
         }
-        self.taken += 1;
-        self.queue.next()
+        self.take(now);
+        self.queue.next(margin, now)
     }
 
     /// Takes a ticket out of the queue. False if it was not there, because it has been granted a place.
@@ -236,6 +404,17 @@ impl Bulkhead {
                 self.gradient
                     .update(tolerance.as_f64(), least, most, self.taken, now);
             }
+        }
+    }
+
+    /// An attempt has ended; only an adaptive limit listens.
+    #[inline]
+    pub(crate) fn on_end(&mut self, end: End, pace: &Pace, weight: f64, trust: f64, now: Instant) {
+        if let Some(limiter) = &mut self.limiter {
+            if !self.queue.is_empty() {
+                limiter.on_met();
+            }
+            limiter.on_end(end, pace, weight, self.taken + 1, trust, now);
         }
     }
 }
@@ -263,6 +442,7 @@ impl Gradient {
     fn new(limit: Limit, now: Instant) -> Self {
         let limit = match limit {
             Limit::Fixed(limit) => f64::from(limit),
+            Limit::Adaptive(settings) => f64::from(settings.most),
             Limit::Gradient {
                 initial, least, most, ..
             } => between(f64::from(initial), least, most),

@@ -50,6 +50,8 @@ pub struct Call {
     criticality: Criticality,
     idempotent: bool,
     replayable: bool,
+    /// Whether it is made while a request is served.
+    inner: bool,
     ticket: Ticket,
     state: State,
     /// The attempt that is no hedge.
@@ -103,7 +105,7 @@ impl Running {
             Outcome::Failure(failure) if failure.kind == FailureKind::Timeout => {
                 target.settle_timeout(&mut self.permit, outcome, self.ends, now);
             }
-            _ => target.settle(&mut self.permit, outcome, now),
+            _ => target.settle(&mut self.permit, self.ends, outcome, now),
         }
     }
 }
@@ -118,6 +120,7 @@ impl Call {
             criticality: facts.criticality,
             idempotent: facts.idempotent,
             replayable: facts.replayable,
+            inner: false,
             ticket: facts.ticket,
             state: State::Fresh,
             running: None,
@@ -133,6 +136,14 @@ impl Call {
             charge: None,
             tokens: 0,
         }
+    }
+
+    /// The call is made while a request is served: it holds that request's worker, so that only few may wait.
+    #[inline]
+    #[must_use]
+    pub const fn within_request(mut self) -> Self {
+        self.inner = true;
+        self
     }
 
     /// Changes the name under which the call waits for a place, before it starts: for a driver that gives
@@ -203,7 +214,7 @@ impl Call {
         if let Some(own) = target.settings().call.deadline {
             self.deadline = self.deadline.min(now.after(own));
         }
-        self.send(AttemptKind::First, None, target, now, chance)
+        self.begin(target, now, chance)
     }
 
     /// The attempt `number` has ended. The result of one that no longer runs is ignored. Always part of its caller: a
@@ -258,10 +269,17 @@ impl Call {
         // Asked first: the end of a wait is what most timers are for.
         if matches!(self.state, State::BackingOff) {
             self.state = State::Running;
+            if self.sent == 0 {
+                return self.begin(target, now, chance);
+            }
             let charge = self.charge.take();
             return self.end_back_off(charge, target, now, chance);
         }
         match std::mem::replace(&mut self.state, State::Running) {
+            State::Queued(queued) if now < queued.until => {
+                self.wait_in_queue(queued, target, now);
+                Step::Wait
+            }
             State::Queued(queued) => {
                 let charge = self.charge.take();
                 target.leave_queue(self.ticket);
@@ -294,6 +312,11 @@ impl Call {
                 }
                 match target.admit_granted(&queued, self.criticality, now) {
                     Ok(permit) => self.note_sent(permit, charge.as_ref(), target, now),
+                    Err(_) if target.is_awaited() && target.waits_for_recovery(self.waiter(), true) => {
+                        self.keep(charge);
+                        self.wait_in_queue(queued, target, now);
+                        Step::Wait
+                    }
                     Err(refusal) => self.unsent(queued.kind, charge, refusal, target, now, chance),
                 }
             }

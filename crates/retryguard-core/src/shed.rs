@@ -68,6 +68,16 @@ impl Arrival {
 /// The share of `in_flight` that requests of each rank may fill, in thousandths.
 const ROOM: [u32; 8] = [500, 600, 700, 800, 900, 1000, 1050, 1100];
 
+/// By how much the bound shrinks in an interval with a standing queue, and grows in one without.
+const SHRINK: f64 = 0.9;
+const GROW: f64 = 1.05;
+/// After so many intervals without a queue any bound is back where the settings have it, or has grown a hundredfold.
+const MOST_IDLE: u64 = 100;
+/// A queue stands where every request waits for so many times the work on one.
+const WORKS: f64 = 2.0;
+/// The shortest Retry-After of a queue that is too long.
+const SHORTEST_WAIT: Duration = Duration::from_millis(50);
+
 /// The rank that is shed by nothing but a full house: first attempts of the highest criticality.
 const HIGHEST_RANK: u8 = 7;
 
@@ -122,15 +132,21 @@ impl Entry {
 
 /// The shedder of one server.
 ///
-/// Beside the hard bound there are two signals of trouble, and both move a *level*: as long as a signal
-/// says "too much", the level rises by one rank an interval, and everything ranked below it is shed; when the
-/// signal is gone it falls again. So a small overload costs the background work only.
+/// Beside the hard bound there are two signals of trouble. While a queue stands, the bound shrinks a little in every
+/// interval, and grows again when the queue is gone; each rank may fill a share of it, so that a small overload costs
+/// the background work only. While the processor is too busy, a *level* rises by one rank an interval, and everything
+/// ranked below it is shed.
 #[derive(Debug, Clone)]
 pub struct Shed {
     settings: Settings,
     in_flight: u32,
     workers: Option<Bulkhead>,
-    queue_level: u8,
+    /// How many may be in flight at present: fewer than the settings say while requests wait too long.
+    bound: f64,
+    /// How long the work on a request takes, in nanoseconds; zero where nobody says so.
+    work: f64,
+    /// How long even the first of the last interval waited, where that was too long.
+    standing: Duration,
     processor_level: u8,
     /// The shortest wait of the present interval, if anybody has started in it.
     shortest_wait: Option<Duration>,
@@ -147,7 +163,9 @@ impl Shed {
                 .map(|working| Bulkhead::new(workers(working, settings.in_flight), now)),
             settings,
             in_flight: 0,
-            queue_level: 0,
+            bound: f64::from(settings.in_flight),
+            work: 0.0,
+            standing: Duration::ZERO,
             processor_level: 0,
             shortest_wait: None,
             interval_ends: now.after(settings.queue_interval),
@@ -159,6 +177,10 @@ impl Shed {
     pub fn replace(&mut self, settings: Settings) {
         if let (Some(bulkhead), Some(working)) = (&mut self.workers, settings.working) {
             bulkhead.replace(workers(working, settings.in_flight));
+        }
+        self.bound = self.bound.min(f64::from(settings.in_flight)).max(1.0);
+        if settings.in_flight > self.settings.in_flight {
+            self.bound = f64::from(settings.in_flight);
         }
         self.settings = settings;
     }
@@ -174,7 +196,7 @@ impl Shed {
         self.end_interval(now);
         let rank = arrival.rank();
         if let Some(reason) = self.objection(rank) {
-            let wait = self.settings.retry_after;
+            let wait = self.wait_for(reason);
             let retry_after = wait + chance.up_to(self.settings.spread.of(wait));
             return Err(Refused { reason, retry_after });
         }
@@ -224,6 +246,13 @@ impl Shed {
         self.note_wait(waited);
     }
 
+    /// How long the work on a request took, without its wait. Where this is known, a queue counts as too long only if
+    /// it makes requests wait for several times their work.
+    pub fn on_work_time(&mut self, took: Duration) {
+        let took = nanos(took) as f64;
+        self.work += (took - self.work) * if self.work == 0.0 { 1.0 } else { 1.0 / 32.0 };
+    }
+
     /// The share of the processor that is in use. The driver measures it at an interval of its choice.
     pub fn on_processor(&mut self, used: Ratio) {
         if let Some(limit) = self.settings.processor {
@@ -240,20 +269,63 @@ impl Shed {
     /// The rank below which everything is shed.
     #[must_use]
     pub fn level(&self) -> u8 {
-        self.queue_level.max(self.processor_level)
+        let full = (0..HIGHEST_RANK)
+            .take_while(|rank| self.is_full(*rank, self.bound))
+            .count();
+        u8::try_from(full)
+            .unwrap_or(HIGHEST_RANK)
+            .max(self.processor_level)
+    }
+
+    /// How many may be in flight at present.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between one and a u32"
+    )]
+    pub fn bound(&self) -> u32 {
+        self.bound as u32
+    }
+
+    fn is_full(&self, rank: u8, bound: f64) -> bool {
+        let room = bound * f64::from(ROOM[usize::from(rank)]) / 1000.0;
+        f64::from(self.in_flight) >= (room + 1e-9).floor().max(1.0)
+    }
+
+    /// What a refused client is told to wait, before the spread: no longer than the queue that it met takes to shrink.
+    fn wait_for(&self, reason: Reason) -> Duration {
+        match reason {
+            Reason::QueueTime => (2 * self.standing).clamp(
+                SHORTEST_WAIT.min(self.settings.retry_after),
+                self.settings.retry_after,
+            ),
+            Reason::InFlight | Reason::Processor => self.settings.retry_after,
+        }
     }
 
     fn objection(&self, rank: u8) -> Option<Reason> {
-        let room = u64::from(self.settings.in_flight) * u64::from(ROOM[usize::from(rank)]) / 1000;
-        if u64::from(self.in_flight) >= room.max(1) {
+        if self.is_full(rank, f64::from(self.settings.in_flight)) {
             Some(Reason::InFlight)
-        } else if rank < self.queue_level {
+        } else if rank < HIGHEST_RANK && self.is_full(rank, self.bound) {
             Some(Reason::QueueTime)
         } else if rank < self.processor_level {
             Some(Reason::Processor)
         } else {
             None
         }
+    }
+
+    /// How long the luckiest request of an interval may wait.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a double saturates"
+    )]
+    fn too_long(&self) -> Duration {
+        self.settings
+            .queue_time
+            .max(Duration::from_nanos((WORKS * self.work) as u64))
     }
 
     fn note_wait(&mut self, waited: Duration) {
@@ -268,16 +340,21 @@ impl Shed {
         }
         // Where nobody started: a stalled queue if somebody waits, an idle server if nobody does.
         let stalled = self.workers.as_ref().is_some_and(|workers| workers.waiting() > 0);
-        let standing = self
-            .shortest_wait
-            .take()
-            .map_or(stalled, |shortest| shortest > self.settings.queue_time);
-        self.queue_level = moved(self.queue_level, standing);
-        if !stalled {
-            // Whole intervals in which nothing happened at all: the signal was gone in each of them.
-            let idle = nanos(now.since(self.interval_ends)) / nanos(self.settings.queue_interval).max(1);
-            let idle = idle.try_into().unwrap_or(u8::MAX);
-            self.queue_level = self.queue_level.saturating_sub(idle);
+        let shortest = self.shortest_wait.take();
+        let most = f64::from(self.settings.in_flight);
+        // Whole intervals after it in which nothing happened at all: the queue was gone in each of them.
+        let idle = nanos(now.since(self.interval_ends)) / nanos(self.settings.queue_interval).max(1);
+        let mut free = if stalled { 0 } else { idle.min(MOST_IDLE) };
+        if shortest.map_or(stalled, |shortest| shortest > self.too_long()) {
+            self.standing = shortest.unwrap_or(self.settings.queue_time);
+            self.bound = (self.bound.min(f64::from(self.in_flight)) * SHRINK).clamp(1.0, most.max(1.0));
+        } else {
+            free += 1;
+        }
+        if self.bound < most {
+            for _ in 0..free {
+                self.bound = (self.bound * GROW + 1.0).min(most);
+            }
         }
         self.interval_ends = now.after(self.settings.queue_interval);
     }
@@ -388,64 +465,91 @@ mod tests {
         assert_eq!((shed.in_flight(), shed.next_turn()), (0, None));
     }
 
+    fn critical() -> Arrival {
+        arrival(Criticality::Critical, false)
+    }
+
+    /// Ten requests in flight, and so many intervals in which even the first waited for 50 ms.
+    fn standing(intervals: u64) -> (Shed, Vec<Entry>, Instant) {
+        let mut shed = shed(Settings {
+            in_flight: 100,
+            ..Settings::default()
+        });
+        let mut entries = Vec::new();
+        for _ in 0..10 {
+            entries.push(shed.admit(critical(), Ticket(0), NOW, &mut Lowest).unwrap());
+        }
+        let mut now = NOW;
+        for interval in 0..=intervals {
+            now = NOW.after(Duration::from_millis(100 * interval));
+            shed.on_queue_time(Duration::from_millis(50), now);
+        }
+        (shed, entries, now)
+    }
+
     #[test]
-    fn a_standing_queue_sheds_more_from_interval_to_interval_and_then_less_again() {
-        let mut shed = shed(Settings::default());
-        let at = |interval: u64| NOW.after(Duration::from_millis(100 * interval));
-        for interval in 0..4 {
-            shed.on_queue_time(Duration::from_millis(50), at(interval));
-        }
-        assert_eq!(shed.level(), 3);
-        let refused = shed
-            .admit(
-                arrival(Criticality::SheddablePlus, true),
-                Ticket(1),
-                at(3),
-                &mut Lowest,
-            )
-            .unwrap_err();
+    fn a_standing_queue_shrinks_the_bound_and_a_burst_does_not() {
+        let (mut shed, entries, now) = standing(1);
+        assert_eq!(shed.bound(), 9, "a tenth below what is in flight");
+        let refused = shed.admit(critical(), Ticket(1), now, &mut Lowest).unwrap_err();
         assert_eq!(refused.reason, Reason::QueueTime);
+        assert_eq!(refused.retry_after, Duration::from_millis(100), "twice the wait");
         // A burst: many wait long, but one gets through at once, so there is no standing queue.
-        for interval in 4..12 {
-            shed.on_queue_time(Duration::from_millis(50), at(interval));
-            shed.on_queue_time(Duration::ZERO, at(interval));
+        for interval in 2..60 {
+            let now = NOW.after(Duration::from_millis(100 * interval));
+            shed.on_queue_time(Duration::from_millis(50), now);
+            shed.on_queue_time(Duration::ZERO, now);
         }
-        assert_eq!(shed.level(), 0);
+        assert_eq!((shed.bound(), shed.level()), (100, 0));
+        entries.into_iter().for_each(|entry| shed.leave(entry));
+    }
+
+    /// Work that takes 100 ms makes others wait for 50 ms at any load: that is no queue.
+    #[test]
+    fn a_queue_is_long_beside_the_work_that_it_waits_for() {
+        let (mut shed, entries, now) = standing(0);
+        shed.on_work_time(Duration::from_millis(100));
+        for interval in 1..10 {
+            shed.on_queue_time(
+                Duration::from_millis(150),
+                now.after(Duration::from_millis(100 * interval)),
+            );
+        }
+        assert_eq!(shed.bound(), 100);
+        shed.on_queue_time(Duration::from_millis(250), now.after(Duration::from_secs(2)));
+        shed.on_queue_time(Duration::from_millis(250), now.after(Duration::from_millis(2100)));
+        assert_eq!(shed.bound(), 9);
+        entries.into_iter().for_each(|entry| shed.leave(entry));
     }
 
     /// A server without a queue of its own took every admission for a wait of nought, so that what a queue
     /// before it measured was never heard.
     #[test]
     fn a_queue_before_us_is_heard_beside_admissions() {
-        let mut shed = shed(Settings::default());
-        for interval in 0..4 {
-            let now = NOW.after(Duration::from_millis(100 * interval));
-            shed.on_queue_time(Duration::from_millis(50), now);
-            let plus = arrival(Criticality::CriticalPlus, false);
-            let entry = shed.admit(plus, Ticket(1), now, &mut Lowest).unwrap();
-            shed.leave(entry);
-        }
-        assert_eq!(shed.level(), 3);
+        let (mut shed, mut entries, now) = standing(0);
+        let plus = arrival(Criticality::CriticalPlus, false);
+        entries.push(shed.admit(plus, Ticket(1), now, &mut Lowest).unwrap());
+        shed.on_queue_time(Duration::from_millis(50), now.after(Duration::from_millis(100)));
+        assert!(shed.bound() < 11);
+        entries.into_iter().for_each(|entry| shed.leave(entry));
     }
 
-    /// The level fell by one rank however long nothing had happened: the first requests after a quiet night
+    /// The bound grew by one step however long nothing had happened: the first requests after a quiet night
     /// were shed for the overload of the evening.
     #[test]
-    fn a_long_silence_brings_the_level_down() {
-        let mut shed = shed(Settings::default());
-        for interval in 0..8 {
-            let now = NOW.after(Duration::from_millis(100 * interval));
-            shed.on_queue_time(Duration::from_millis(50), now);
-        }
-        assert_eq!(shed.level(), HIGHEST_RANK);
-        let sheddable = arrival(Criticality::Sheddable, true);
+    fn a_long_silence_brings_the_bound_back() {
+        let (mut shed, entries, now) = standing(8);
+        assert!(shed.bound() < 6, "{}", shed.bound());
+        entries.into_iter().for_each(|entry| shed.leave(entry));
+        let later = now.after(Duration::from_secs(3600));
         let entry = shed.admit(
-            sheddable,
+            arrival(Criticality::Sheddable, true),
             Ticket(1),
-            NOW.after(Duration::from_secs(3600)),
+            later,
             &mut Lowest,
         );
         shed.leave(entry.unwrap());
+        assert_eq!(shed.bound(), 100);
     }
 
     #[test]

@@ -47,16 +47,17 @@ use crate::{
     guard::{self, Guard, Sample},
     hedge::Hedge,
     latency::Latencies,
+    pace::Pace,
     ratio::Ratio,
     refusal::Refusal,
     throttle::Throttle,
-    time::Instant,
+    time::{self, Instant},
 };
 
 pub use permit::{AttemptKind, Permit};
 pub use settings::Settings;
 
-pub(crate) use permit::{Admission, Queued};
+pub(crate) use permit::{Admission, Queued, Waiter};
 
 use patience::Patience;
 use replace::Numbers;
@@ -95,6 +96,8 @@ pub struct Target {
     sample_ends: Instant,
     delays: Option<Latencies>,
     patience: Patience,
+    pace: Pace,
+    clock: Option<guard::WallClock>,
     numbers: Numbers,
     changes: Vec<Change>,
 }
@@ -122,12 +125,16 @@ impl Target {
             sample_ends: Instant::NEVER,
             delays: None,
             patience: Patience::default(),
+            pace: Pace::default(),
+            clock: None,
             numbers: Numbers::default(),
             changes: Vec::new(),
             latest: now,
             settings: Arc::new(Settings::default()),
         };
         target.replace(settings, now);
+        // Nothing was there before that could have changed.
+        target.changes.clear();
         target
     }
 
@@ -148,7 +155,59 @@ impl Target {
     /// The next waiting call that has been given a place. Asked until it says none, after every input.
     #[inline]
     pub fn next_granted(&mut self) -> Option<Ticket> {
-        self.bulkhead.grant()
+        if self.bulkhead.waiting() == 0 {
+            return None;
+        }
+        if self.is_awaited()
+            && let Some(breaker) = &mut self.breaker
+        {
+            let from = breaker.state();
+            let refused = breaker.would_admit(self.latest).is_err();
+            self.note_breaker(from);
+            if refused {
+                return None;
+            }
+        }
+        let margin = self.waits_by_deadline().then(|| self.pace.margin());
+        self.bulkhead.grant_at(margin, self.latest)
+    }
+
+    /// When an attempt that waits under this ticket should look again whether its turn has come by time alone.
+    pub(crate) fn looks_again(&self, ticket: Ticket, now: Instant) -> Instant {
+        /// Those behind look now and then whether they have become the first.
+        const BEHIND: std::time::Duration = std::time::Duration::from_millis(250);
+        if !self.waits_by_deadline() {
+            return Instant::NEVER;
+        }
+        if !self.bulkhead.is_first(ticket) {
+            return now.after(BEHIND);
+        }
+        let probe = self.breaker.as_ref().map_or(Instant::ZERO, Breaker::next_probe);
+        let tick = now.after(std::time::Duration::from_millis(1));
+        match (probe, self.bulkhead.opens()) {
+            (Instant::ZERO, Instant::NEVER) => now.after(BEHIND),
+            (Instant::ZERO, opens) => opens.max(tick),
+            (probe, Instant::NEVER) => probe.max(tick),
+            (probe, opens) => probe.max(opens).max(tick),
+        }
+    }
+
+    /// Until when an attempt may wait: as long as its deadline leaves time for an answer.
+    pub(crate) fn queue_until(&self, deadline: Instant, now: Instant) -> Instant {
+        if !self.waits_by_deadline() {
+            return now.after(self.bulkhead.wait()).min(deadline);
+        }
+        let margin = time::nanos(self.pace.least_margin().max(self.settings.call.least_attempt));
+        let latest = Instant::from_nanos(deadline.as_nanos().saturating_sub(margin)).max(now);
+        if self.is_awaited() {
+            return latest;
+        }
+        now.after(self.bulkhead.wait()).min(latest)
+    }
+
+    /// Whether attempts wait as long as their deadline allows, and not in the order of their arrival alone.
+    fn waits_by_deadline(&self) -> bool {
+        self.bulkhead.is_adaptive() || self.may_be_awaited()
     }
 
     /// What has changed since this was last asked. Bounded: the oldest are dropped.
@@ -213,6 +272,66 @@ impl Target {
         self.guard.as_ref().map_or(Ratio::ONE, Guard::share)
     }
 
+    /// Whether a retry that was decided before may still be sent.
+    #[inline]
+    pub(crate) fn retries_flow(&self, now: Instant) -> bool {
+        match &self.guard {
+            None => true,
+            Some(guard) => match guard.response() {
+                Some(_) if self.is_awaited() => true,
+                Some(machine) => machine.allows(now),
+                None => guard.share() != Ratio::ZERO,
+            },
+        }
+    }
+
+    /// The gain of retries, where the guard measures it.
+    #[must_use]
+    pub fn gain(&self) -> Option<guard::Gain> {
+        self.guard.as_ref().and_then(Guard::gain)
+    }
+
+    /// The clock that all clients of the target share; `None` where ours is not to be trusted.
+    pub fn set_clock(&mut self, clock: Option<guard::WallClock>) {
+        self.clock = clock;
+        if let Some(guard) = &mut self.guard {
+            guard.set_clock(clock);
+        }
+    }
+
+    /// The retries of one call that the guard leaves it.
+    #[inline]
+    pub(crate) fn most_retries(&self) -> u8 {
+        if self.is_awaited() {
+            return self.settings.call.retries;
+        }
+        let limited = self.guard.as_ref().map_or(u8::MAX, Guard::retries);
+        self.settings.call.retries.min(limited)
+    }
+
+    /// Whether the guard measures what retries add.
+    #[inline]
+    pub(crate) fn measures(&self) -> bool {
+        self.guard
+            .as_ref()
+            .is_some_and(|guard| guard.response().is_some())
+    }
+
+    /// Whether it is clear that retries help.
+    #[inline]
+    pub(crate) fn is_productive(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::is_productive)
+    }
+
+    /// When a retry that falls due at `at` is sent.
+    #[inline]
+    pub(crate) fn put_off(&self, at: Instant, chance: &mut impl Chance) -> Instant {
+        if self.is_awaited() {
+            return at;
+        }
+        self.guard.as_ref().map_or(at, |guard| guard.put_off(at, chance))
+    }
+
     /// How many retries the budget would allow now; `None` where there is no budget.
     #[must_use]
     pub fn budget_balance(&mut self, now: Instant) -> Option<u64> {
@@ -256,9 +375,27 @@ impl Target {
         Some(self.gate.jittered(wait, chance))
     }
 
-    /// How long an attempt may wait for a place.
-    pub(crate) fn queue_wait(&self) -> std::time::Duration {
-        self.bulkhead.wait()
+    /// How much time must be left so that an attempt is not hopeless.
+    pub(crate) fn least_margin(&self) -> std::time::Duration {
+        self.pace.least_margin()
+    }
+
+    /// A delay before a retry that is known to help: no more than a few times what an answer takes.
+    pub(crate) fn short_delay(&self, delay: u64) -> u64 {
+        let most = time::nanos(self.settings.call.backoff.initial).max(1);
+        let wanted = time::nanos(self.pace.least_margin()).saturating_mul(4).min(most);
+        u64::try_from(u128::from(delay) * u128::from(wanted) / u128::from(most)).unwrap_or(delay)
+    }
+
+    /// How long a call that is made while a request is served may wait before a retry: it holds that request's
+    /// worker.
+    pub(crate) fn inner_wait(&self) -> std::time::Duration {
+        (2 * self.pace.least_margin()).max(self.settings.call.backoff.initial)
+    }
+
+    /// How much time a call should keep for an attempt.
+    pub(crate) fn margin(&self) -> std::time::Duration {
+        self.pace.margin()
     }
 
     #[inline]

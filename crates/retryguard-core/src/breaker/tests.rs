@@ -11,6 +11,7 @@ fn settings(trip: Trip) -> Settings {
         open_for_at_most: Duration::from_secs(40),
         probes: 2,
         close_after: 3,
+        when_down: WhenDown::Fail,
     }
 }
 

@@ -66,7 +66,7 @@ impl Call {
         if !failure.retryable {
             return Err(Refusal::NotRetryable);
         }
-        if failure.hints.retried_below > 0 && !rules.retry_retried {
+        if failure.hints.retried_below > 0 && !rules.retry_retried && !target.is_awaited() {
             return Err(Refusal::RetriedBelow);
         }
         if failure.hints.do_not_retry {
@@ -78,21 +78,45 @@ impl Call {
         if !self.replayable {
             return Err(Refusal::NotReplayable);
         }
-        if self.retries >= rules.retries || self.sent == u8::MAX {
+        if self.retries >= target.most_retries() || self.sent == u8::MAX {
             return Err(Refusal::AttemptsUsed);
         }
-        let retry = u32::from(self.retries) + 1;
+        // Where it is clear that retries help, waiting ever longer would only use the deadline up.
+        let productive = target.is_productive();
+        let retry = if productive {
+            1
+        } else {
+            u32::from(self.retries) + 1
+        };
         let delay = rules
             .backoff
             .delay_nanos(retry, self.last_delay, chance)
             .ok_or(Refusal::DelayTooLong)?;
+        let delay = if productive {
+            delay.min(target.short_delay(delay))
+        } else {
+            delay
+        };
         let own = failure.hints.retry_after;
         let wanted = Instant::from_nanos(now.as_nanos().saturating_add(delay));
         let at = target.gate().retry_at(wanted, self.criticality, own, now, chance);
         if !self.can_begin(target, at) {
             return Err(Refusal::Deadline);
         }
-        let charge = target.allow_again(failure.kind == FailureKind::Timeout, now, chance)?;
+        if self.inner && target.measures() && now.until(at) > target.inner_wait() {
+            return Err(Refusal::RetryAfter);
+        }
+        let later = if self.inner {
+            at
+        } else {
+            target.put_off(at, chance)
+        };
+        let at = if self.can_begin(target, later.after(target.margin())) {
+            later
+        } else {
+            at
+        };
+        let charge = target.allow_again(failure.kind == FailureKind::Timeout, at, now, chance)?;
         self.last_delay = delay;
         Ok((at, charge))
     }

@@ -6,9 +6,8 @@ use crate::{
     chance::Chance,
     deadline::Deadline,
     hedge,
-    ratio::Ratio,
     refusal::Refusal,
-    target::{Admission, AttemptKind, Permit, Target},
+    target::{Admission, AttemptKind, Permit, Queued, Target, Waiter},
     time::Instant,
 };
 
@@ -25,7 +24,7 @@ impl Call {
             if !self.replayable {
                 return Err(Refusal::NotReplayable);
             }
-            if self.retries >= target.settings().call.retries {
+            if self.retries >= target.most_retries() {
                 return Err(Refusal::AttemptsUsed);
             }
         }
@@ -49,16 +48,42 @@ impl Call {
         if let Err(refusal) = self.still_wanted(kind, target, now) {
             return self.unsent(kind, charge, refusal, target, now, chance);
         }
-        match target.admit(kind, self.criticality, self.ticket, now, chance) {
+        match target.admit(kind, self.criticality, self.waiter(), now, chance) {
             Ok(Admission::Sent(permit)) => self.note_sent(permit, charge.as_ref(), target, now),
             Ok(Admission::Queued(queued)) => {
-                self.due = now.after(target.queue_wait()).min(self.deadline);
-                self.state = State::Queued(queued);
                 self.keep(charge);
+                let until = target.queue_until(self.deadline, now);
+                self.wait_in_queue(Queued { until, ..queued }, target, now);
                 Step::Wait
             }
             Err(refusal) => self.unsent(kind, charge, refusal, target, now, chance),
         }
+    }
+
+    /// Sends the first attempt, or lets it wait until the target that asked to be left alone may be asked again.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
+        if target.may_be_awaited()
+            && !self.inner
+            && target.gate().holds_first(self.criticality, now).is_some()
+        {
+            return self.hold_first(target, now, chance);
+        }
+        self.send(AttemptKind::First, None, target, now, chance)
+    }
+
+    #[cold]
+    fn hold_first(&mut self, target: &mut Target, now: Instant, chance: &mut impl Chance) -> Step {
+        let held = target
+            .gate()
+            .holds_first(self.criticality, now)
+            .unwrap_or_default();
+        let at = now.after(target.gate().jittered(held, chance));
+        if self.can_begin(target, at.after(target.least_margin())) {
+            self.back_off(at, None);
+            return Step::Wait;
+        }
+        self.send(AttemptKind::First, None, target, now, chance)
     }
 
     /// Sends a hedge, or a retry that waits for nothing: the rare ones, which share one copy of [`Call::send`].
@@ -86,7 +111,7 @@ impl Call {
     ) -> Step {
         let refusal = if target.gate().forbids_retries(now) {
             Refusal::TargetForbids
-        } else if target.guard_share() == Ratio::ZERO {
+        } else if !target.retries_flow(now) {
             Refusal::Guard
         } else {
             let until = target.gate().retry_at(now, self.criticality, None, now, chance);
@@ -110,9 +135,23 @@ impl Call {
         self.keep(charge);
     }
 
+    pub(super) fn waiter(&self) -> Waiter {
+        Waiter {
+            ticket: self.ticket,
+            deadline: self.deadline,
+            inner: self.inner,
+        }
+    }
+
+    /// Stands in the queue until its turn has come, or until it may wait no longer.
+    pub(super) fn wait_in_queue(&mut self, queued: Queued, target: &Target, now: Instant) {
+        self.due = queued.until.min(target.looks_again(self.ticket, now));
+        self.state = State::Queued(queued);
+    }
+
     /// Keeps the charge of a retry that waits, if there is one.
     #[inline]
-    fn keep(&mut self, charge: Option<Charge>) {
+    pub(super) fn keep(&mut self, charge: Option<Charge>) {
         debug_assert!(self.charge.is_none(), "only one retry waits");
         if charge.is_some() {
             self.charge = charge;
@@ -198,7 +237,7 @@ impl Call {
         if !wanted || !self.can_begin(target, now) {
             return Step::Wait;
         }
-        match target.allow_again(false, now, chance) {
+        match target.allow_again(false, now, now, chance) {
             Ok(charge) => self.send_at_once(AttemptKind::Hedge, charge, target, now, chance),
             Err(_) => Step::Wait,
         }

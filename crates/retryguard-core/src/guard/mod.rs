@@ -6,12 +6,16 @@
 
 mod algorithm1;
 mod hysteresis;
+mod response;
 
 use std::time::Duration;
 
-use crate::{chance::Chance, ratio::Ratio, time::Instant};
+use crate::{chance::Chance, outcome::Failure, pace::Pace, ratio::Ratio, time::Instant};
 
 pub use hysteresis::Hysteresis;
+pub use response::{Gain, Response, WallClock};
+
+pub(crate) use response::Arm;
 
 use algorithm1::Algorithm1;
 
@@ -75,6 +79,8 @@ pub enum Mode {
     },
     /// Two thresholds, a minimum of calls, a cool-down and a ramp.
     Hysteresis(Hysteresis),
+    /// Measures what retries add.
+    Response(Response),
 }
 
 /// Counts over one interval.
@@ -109,7 +115,7 @@ pub enum State {
     On,
     /// None.
     Off,
-    /// A share, which doubles with every step.
+    /// Some: a share that doubles with every step, or as many as the budget and the rule for unclear cases allow.
     Ramping {
         /// The step, from zero.
         step: u8,
@@ -121,9 +127,9 @@ impl State {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::On => "on",
-            Self::Off => "off",
-            Self::Ramping { .. } => "ramping",
+            Self::On => "allowed",
+            Self::Off => "suspended",
+            Self::Ramping { .. } => "limited",
         }
     }
 }
@@ -148,6 +154,13 @@ pub enum Reason {
     Below(Evidence),
     /// So few calls were made for so long that their retries cannot be what overloads the target.
     Quiet,
+    /// The measured gain of retries was compared with their price.
+    Gain {
+        /// Additional successes per additional attempt, in thousandths.
+        thousandths: i32,
+        /// Its standard error, in thousandths.
+        error: u32,
+    },
     /// New settings asked for it.
     Replaced,
 }
@@ -171,6 +184,10 @@ impl std::fmt::Display for Reason {
             Self::Above(evidence) => ("above", evidence),
             Self::Below(evidence) => ("below", evidence),
             Self::Quiet => return f.write_str("too few calls to be the cause of an overload"),
+            Self::Gain { thousandths, error } => {
+                let (gain, error) = (f64::from(*thousandths) / 1000.0, f64::from(*error) / 1000.0);
+                return write!(f, "each retry adds {gain:.2} ± {error:.2} successes");
+            }
             Self::Replaced => return f.write_str("new settings"),
         };
         write!(
@@ -195,6 +212,7 @@ pub struct Guard {
 enum Machine {
     Algorithm1(Algorithm1),
     Hysteresis(Box<hysteresis::Machine>),
+    Response(Box<response::Machine>),
 }
 
 impl Guard {
@@ -204,6 +222,7 @@ impl Guard {
         let machine = match settings.mode {
             Mode::Algorithm1 { .. } => Machine::Algorithm1(Algorithm1::default()),
             Mode::Hysteresis(_) => Machine::Hysteresis(Box::new(hysteresis::Machine::new(now))),
+            Mode::Response(rules) => Machine::Response(Box::new(response::Machine::new(&rules))),
         };
         Self { settings, machine }
     }
@@ -217,6 +236,7 @@ impl Guard {
             Mode::Hysteresis(rules) => {
                 Machine::Hysteresis(Box::new(hysteresis::Machine::resume(state, &rules, now)))
             }
+            Mode::Response(rules) => Machine::Response(Box::new(response::Machine::new(&rules))),
         };
         Self { settings, machine }
     }
@@ -225,7 +245,9 @@ impl Guard {
     pub fn replace(&mut self, settings: Settings, now: Instant) {
         let same = matches!(
             (self.settings.mode, settings.mode),
-            (Mode::Algorithm1 { .. }, Mode::Algorithm1 { .. }) | (Mode::Hysteresis(_), Mode::Hysteresis(_))
+            (Mode::Algorithm1 { .. }, Mode::Algorithm1 { .. })
+                | (Mode::Hysteresis(_), Mode::Hysteresis(_))
+                | (Mode::Response(_), Mode::Response(_))
         );
         if same && self.settings.signal == settings.signal {
             self.settings = settings;
@@ -246,6 +268,7 @@ impl Guard {
         match &self.machine {
             Machine::Algorithm1(machine) => machine.state(),
             Machine::Hysteresis(machine) => machine.state(),
+            Machine::Response(machine) => machine.state(),
         }
     }
 
@@ -253,15 +276,97 @@ impl Guard {
     #[must_use]
     pub fn share(&self) -> Ratio {
         match (self.state(), self.settings.mode) {
-            (State::On, _) => Ratio::ONE,
+            (State::On, _) | (_, Mode::Response(_)) => Ratio::ONE,
             (State::Ramping { step }, Mode::Hysteresis(rules)) => rules.share(step),
             (State::Off | State::Ramping { .. }, _) => Ratio::ZERO,
         }
     }
 
-    /// Whether one retry is let through.
+    /// Whether one retry is let through, where that does not depend on the time.
     pub fn allows(&self, chance: &mut impl Chance) -> bool {
-        chance.happens(self.share())
+        self.allows_at(Instant::ZERO, chance)
+    }
+
+    /// Whether one retry that falls due at `at` is let through.
+    pub fn allows_at(&self, at: Instant, chance: &mut impl Chance) -> bool {
+        match &self.machine {
+            Machine::Response(machine) => machine.allows(at),
+            Machine::Algorithm1(_) | Machine::Hysteresis(_) => chance.happens(self.share()),
+        }
+    }
+
+    /// The machine that measures, in that mode.
+    #[inline]
+    pub(crate) fn response(&self) -> Option<&response::Machine> {
+        match &self.machine {
+            Machine::Response(machine) => Some(machine),
+            Machine::Algorithm1(_) | Machine::Hysteresis(_) => None,
+        }
+    }
+
+    /// The clock that the clients of a target share; `None` where ours is not to be trusted.
+    pub fn set_clock(&mut self, clock: Option<WallClock>) {
+        if let Machine::Response(machine) = &mut self.machine {
+            machine.set_clock(clock);
+        }
+    }
+
+    /// The retries of one call, where the guard bounds them.
+    #[inline]
+    pub(crate) fn retries(&self) -> u8 {
+        match (&self.machine, self.settings.mode) {
+            (Machine::Response(machine), Mode::Response(rules)) if machine.state() != State::On => {
+                rules.limited_retries
+            }
+            _ => u8::MAX,
+        }
+    }
+
+    /// Whether it is clear that retries help, so that no budget need bound them.
+    #[inline]
+    pub(crate) fn is_productive(&self) -> bool {
+        self.response()
+            .is_some_and(|machine| machine.state() == State::On)
+    }
+
+    #[inline]
+    pub(crate) fn arm(&self, now: Instant) -> Arm {
+        self.response().map_or(Arm::Neither, |machine| machine.arm(now))
+    }
+
+    #[inline]
+    pub(crate) fn put_off(&self, at: Instant, chance: &mut impl Chance) -> Instant {
+        self.response().map_or(at, |machine| machine.put_off(at, chance))
+    }
+
+    #[inline]
+    pub(crate) fn on_attempt(&mut self, first: bool, arm: Arm) {
+        if let Machine::Response(machine) = &mut self.machine {
+            machine.on_start(first, arm);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn on_attempt_end(
+        &mut self,
+        first: bool,
+        arm: Arm,
+        failure: Option<&Failure>,
+        pace: &Pace,
+        now: Instant,
+    ) -> Option<Decision> {
+        match (&mut self.machine, &self.settings.mode) {
+            (Machine::Response(machine), Mode::Response(rules)) => {
+                machine.on_end(first, arm, failure, pace, rules, now)
+            }
+            _ => None,
+        }
+    }
+
+    /// The gain of retries, where it is measured.
+    #[must_use]
+    pub fn gain(&self) -> Option<Gain> {
+        self.response().map(response::Machine::gain)
     }
 
     /// Takes one sample in and says whether that changed the state.
@@ -274,8 +379,8 @@ impl Guard {
                 machine.feed(sample, self.settings.signal, &rules, now)
             }
             // `new` and `replace` keep the machine and the mode of one kind.
-            (Machine::Algorithm1(_), Mode::Hysteresis(_))
-            | (Machine::Hysteresis(_), Mode::Algorithm1 { .. }) => {
+            (Machine::Response(_), Mode::Response(_)) => None,
+            (Machine::Algorithm1(_) | Machine::Hysteresis(_) | Machine::Response(_), _) => {
                 debug_assert!(false, "machine and mode differ");
                 None
             }

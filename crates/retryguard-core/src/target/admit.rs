@@ -2,15 +2,15 @@
 
 use super::{
     Target,
-    permit::{Admission, AttemptKind, Permit, Queued},
+    permit::{Admission, AttemptKind, Permit, Queued, Waiter},
 };
 use crate::{
-    breaker::{self, Pass},
+    breaker::{self, Pass, WhenDown},
     budget::Charge,
     bulkhead::{Place, Ticket},
     chance::Chance,
     criticality::Criticality,
-    ratio::Ratio,
+    guard::{Arm, Guard},
     refusal::Refusal,
     time::Instant,
 };
@@ -23,31 +23,43 @@ impl Target {
         &mut self,
         kind: AttemptKind,
         criticality: Criticality,
-        ticket: Ticket,
+        waiter: Waiter,
         now: Instant,
         chance: &mut impl Chance,
     ) -> Result<Admission, Refusal> {
         if kind == AttemptKind::First && self.gate.holds_first(criticality, now).is_some() {
             return Err(Refusal::RetryAfter);
         }
-        self.look_at_breaker(now)?;
+        if let Err(refusal) = self.look_at_breaker(now) {
+            return if kind != AttemptKind::Hedge && self.waits_for_recovery(waiter, false) {
+                Ok(Admission::Queued(Queued {
+                    kind,
+                    until: Instant::NEVER,
+                }))
+            } else {
+                Err(refusal)
+            };
+        }
         if let Some(throttle) = &mut self.throttle
             && !throttle.admits(criticality, now, chance)
         {
             return Err(Refusal::Throttled);
         }
         let place = if kind == AttemptKind::Hedge {
-            if self.bulkhead.try_acquire() {
+            if self.bulkhead.try_acquire_at(now) {
                 Ok(Place::Taken)
             } else {
                 Err(Refusal::BulkheadFull)
             }
         } else {
-            self.bulkhead.acquire(ticket)
+            self.bulkhead.acquire_for(waiter, now)
         };
         match place {
             Ok(Place::Taken) => self.pass_breaker(kind, criticality, now).map(Admission::Sent),
-            Ok(Place::Queued) => Ok(Admission::Queued(Queued { kind })),
+            Ok(Place::Queued) => Ok(Admission::Queued(Queued {
+                kind,
+                until: Instant::NEVER,
+            })),
             Err(refusal) => Err(refusal),
         }
     }
@@ -59,7 +71,7 @@ impl Target {
             AttemptKind::Retry | AttemptKind::Hedge => {
                 self.gate.holds_again(criticality, now)
                     || self.gate.forbids_retries(now)
-                    || self.guard_share() == Ratio::ZERO
+                    || !self.retries_flow(now)
             }
         }
     }
@@ -79,6 +91,36 @@ impl Target {
         if !self.bulkhead.leave(ticket) {
             self.bulkhead.release();
         }
+    }
+
+    /// Lets an attempt wait until the target is up again; false where the policy lets none wait, or too many do.
+    #[cold]
+    pub(crate) fn waits_for_recovery(&mut self, waiter: Waiter, front: bool) -> bool {
+        match self.settings.breaker.map(|breaker| breaker.when_down) {
+            Some(WhenDown::Wait { most }) => {
+                let most = if waiter.inner {
+                    self.bulkhead.normal().min(most)
+                } else {
+                    most
+                };
+                self.bulkhead
+                    .enqueue(waiter.ticket, front, most, waiter.deadline, self.latest)
+            }
+            Some(WhenDown::Fail) | None => false,
+        }
+    }
+
+    /// Whether calls wait because the target is down.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.breaker_state() != breaker::State::Closed && self.may_be_awaited()
+    }
+
+    /// Whether calls wait while the target is down.
+    #[inline]
+    pub(crate) fn may_be_awaited(&self) -> bool {
+        let breaker = self.settings.breaker;
+        breaker.is_some_and(|breaker| breaker.when_down != WhenDown::Fail)
     }
 
     #[inline]
@@ -119,10 +161,21 @@ impl Target {
                 self.sample.retries += u64::from(self.guard.is_some());
             }
         }
+        let arm = match &mut self.guard {
+            Some(guard) => {
+                let arm = guard.arm(now);
+                if arm != Arm::Neither {
+                    guard.on_attempt(kind == AttemptKind::First, arm);
+                }
+                arm
+            }
+            None => Arm::Neither,
+        };
         Ok(Permit {
             kind,
             criticality,
             started: now,
+            arm,
             pass,
             given_back: false,
         })
@@ -148,14 +201,26 @@ impl Target {
     pub(crate) fn allow_again(
         &mut self,
         after_timeout: bool,
+        at: Instant,
         now: Instant,
         chance: &mut impl Chance,
     ) -> Result<Option<Charge>, Refusal> {
         if self.gate.forbids_retries(now) {
             return Err(Refusal::TargetForbids);
         }
-        if self.guard.as_ref().is_some_and(|guard| !guard.allows(chance)) {
+        if self.is_awaited() {
+            // It waits for the recovery and is released with the others: nothing is added to the target's load.
+            return Ok(None);
+        }
+        if self
+            .guard
+            .as_ref()
+            .is_some_and(|guard| !guard.allows_at(at, chance))
+        {
             return Err(Refusal::Guard);
+        }
+        if self.guard.as_ref().is_some_and(Guard::is_productive) {
+            return Ok(None);
         }
         match &mut self.budget {
             None => Ok(None),

@@ -1,6 +1,6 @@
 //! Leave to send one attempt.
 
-use crate::{breaker::Pass, criticality::Criticality, time::Instant};
+use crate::{breaker::Pass, bulkhead::Ticket, criticality::Criticality, guard::Arm, time::Instant};
 
 /// What kind of attempt asks to be admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,6 +33,8 @@ pub struct Permit {
     pub(super) kind: AttemptKind,
     pub(super) criticality: Criticality,
     pub(super) started: Instant,
+    /// In which slot of the guard's measurement it started.
+    pub(super) arm: Arm,
     pub(super) pass: Option<Pass>,
     pub(super) given_back: bool,
 }
@@ -72,8 +74,19 @@ pub(crate) enum Admission {
     Queued(Queued),
 }
 
+/// What the target must know of an attempt that may have to wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiter {
+    pub(crate) ticket: Ticket,
+    pub(crate) deadline: Instant,
+    /// Whether the call is made while a request is served: it holds that request's worker while it waits.
+    pub(crate) inner: bool,
+}
+
 /// An attempt that waits for a place in the bulkhead.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) kind: AttemptKind,
+    /// Until when it may wait.
+    pub(crate) until: Instant,
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Settings, Target, bulkhead_or_none};
+use super::{Change, Settings, Target, bulkhead_or_none, note};
 use crate::{
     breaker::Breaker,
     budget::Budget,
-    guard::{Guard, Sample, Signal},
+    guard::{self, Guard, Sample, Signal},
     hedge::Hedge,
     throttle::Throttle,
     time::Instant,
@@ -52,12 +52,17 @@ impl Target {
         if self.guard.is_none() {
             self.sample = Sample::default();
         }
+        let guard = self.guard_state();
         swap(
             &mut self.guard,
             settings.guard,
             |part, new| part.replace(new, now),
             |new| Guard::new(new, now),
         );
+        if let Some(guard) = &mut self.guard {
+            guard.set_clock(self.clock);
+        }
+        self.note_replaced_guard(guard);
         let reads_delay = settings.guard.is_some_and(|guard| guard.signal == Signal::Delay);
         self.delays = reads_delay.then(|| self.delays.take().unwrap_or_default());
         self.sample_ends = settings.guard.map_or(Instant::NEVER, |guard| {
@@ -71,6 +76,17 @@ impl Target {
             || self.hedge.is_some()
             || self.guard.is_some();
         self.settings = settings;
+    }
+
+    fn note_replaced_guard(&mut self, from: guard::State) {
+        let to = self.guard_state();
+        if from != to {
+            let reason = guard::Reason::Replaced;
+            note(
+                &mut self.changes,
+                Change::Guard(guard::Decision { from, to, reason }),
+            );
+        }
     }
 
     /// Brings the numbers up to date with the parts that are there.

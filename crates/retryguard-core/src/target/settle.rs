@@ -7,6 +7,8 @@ use super::{
     permit::{AttemptKind, Permit},
 };
 use crate::{
+    breaker,
+    limiter::End,
     outcome::{Failure, FailureKind, Outcome},
     time::Instant,
 };
@@ -14,7 +16,7 @@ use crate::{
 impl Target {
     /// An attempt has ended. Every part learns of it; the permit is used up.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, permit: &mut Permit, outcome: &Outcome, now: Instant) {
+    pub(crate) fn settle(&mut self, permit: &mut Permit, ends: Instant, outcome: &Outcome, now: Instant) {
         let failure = outcome.failure();
         if failure.is_some_and(|failure| failure.kind == FailureKind::Cancelled) {
             return self.abandon(permit);
@@ -22,7 +24,7 @@ impl Target {
         permit.give_back();
         self.bulkhead.release();
         if self.listens {
-            self.tell(permit, failure, now);
+            self.tell(permit, ends, failure, now);
         }
         if let Some(failure) = failure {
             let again = permit.kind != AttemptKind::First;
@@ -32,15 +34,52 @@ impl Target {
 
     /// Tells the parts that a policy may leave off of the end of an attempt.
     #[inline]
-    fn tell(&mut self, permit: &Permit, failure: Option<&Failure>, now: Instant) {
+    fn tell(&mut self, permit: &Permit, ends: Instant, failure: Option<&Failure>, now: Instant) {
         let rejected = failure.is_some_and(|failure| failure.rejection);
         let started = permit.started;
-        if self.bulkhead.is_adaptive() {
-            self.bulkhead.on_latency(now.since(started), rejected, now);
+        let latency = now.since(started);
+        let allowed =
+            (permit.kind == AttemptKind::First && ends != Instant::NEVER).then(|| started.until(ends));
+        let timed_out = failure.is_some_and(|failure| failure.kind == FailureKind::Timeout);
+        let weight = self
+            .pace
+            .on_end(failure.is_none(), timed_out, latency, allowed, now);
+        // A probe of a target that is down says nothing of load.
+        let speaks = !permit.is_probe();
+        let below = failure.is_some_and(|failure| failure.hints.retried_below > 0);
+        if self.bulkhead.is_adaptive() && speaks {
+            self.bulkhead.on_latency(latency, rejected, now);
+            let end = match failure {
+                None => End::Success,
+                Some(_) if timed_out && now >= ends => End::TimedOut,
+                Some(_) if rejected => End::Rejected,
+                Some(_) => End::Failed,
+            };
+            let trust = match self.guard_state() {
+                crate::guard::State::On => 2.0,
+                crate::guard::State::Ramping { .. } => 0.5,
+                crate::guard::State::Off => 0.2,
+            };
+            self.bulkhead.on_end(end, &self.pace, weight, trust, now);
         }
         if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
             let from = breaker.state();
-            breaker.on_end(pass, failure.is_none_or(|failure| !failure.unhealthy), now);
+            let end = match failure {
+                Some(failure) if failure.unhealthy && failure.kind == FailureKind::Timeout => {
+                    breaker::End::TimedOut
+                }
+                Some(failure) if failure.unhealthy && failure.kind == FailureKind::Overload => {
+                    breaker::End::Rejected
+                }
+                Some(failure) if failure.unhealthy => breaker::End::Failed,
+                _ => breaker::End::Healthy,
+            };
+            breaker.on_end_as(pass, end, now);
+            match (from, breaker.state()) {
+                (breaker::State::Closed, breaker::State::Open) => self.bulkhead.on_down(),
+                (breaker::State::HalfOpen, breaker::State::Closed) => self.bulkhead.on_up(),
+                _ => {}
+            }
             self.note_breaker(from);
         }
         if let Some(throttle) = &mut self.throttle {
@@ -56,7 +95,14 @@ impl Target {
                 hedge.on_success(latency);
             }
         }
-        if self.guard.is_some() {
+        if let Some(guard) = &mut self.guard {
+            if speaks && !below {
+                let first = permit.kind == AttemptKind::First;
+                let decision = guard.on_attempt_end(first, permit.arm, failure, &self.pace, now);
+                if let Some(decision) = decision {
+                    note(&mut self.changes, Change::Guard(decision));
+                }
+            }
             self.sample_attempt(permit.kind, failure.is_none(), rejected, now.since(started));
         }
         self.end_sample(now);
@@ -74,7 +120,7 @@ impl Target {
     ) {
         let given = ends.since(permit.started);
         if self.patience.is_enough(given, &self.settings.call) {
-            self.settle(permit, outcome, now);
+            self.settle(permit, ends, outcome, now);
         } else {
             self.abandon(permit);
         }

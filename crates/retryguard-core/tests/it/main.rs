@@ -10,6 +10,7 @@
 mod exhaustive;
 mod jitter;
 mod known_mistakes;
+mod measuring;
 mod oracles;
 mod order;
 mod replace;

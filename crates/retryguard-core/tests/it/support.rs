@@ -54,6 +54,7 @@ pub(crate) fn breaker(failures: u32) -> breaker::Settings {
         open_for_at_most: ms(100),
         probes: 1,
         close_after: 2,
+        when_down: breaker::WhenDown::Fail,
     }
 }
 

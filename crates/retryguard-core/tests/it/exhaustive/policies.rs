@@ -36,6 +36,7 @@ pub(super) fn breaker(probes: u32, close_after: u32) -> Option<breaker::Settings
         open_for_at_most: ms(20),
         probes,
         close_after,
+        when_down: retryguard_core::breaker::WhenDown::Fail,
     })
 }
 

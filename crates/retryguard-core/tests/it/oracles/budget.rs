@@ -59,7 +59,8 @@ impl Naive {
             extras: moments(),
             ended: moments(),
             succeeded: moments(),
-            reserve: 0,
+            // One retry from the start, in thousandths.
+            reserve: 1000.min(most * 1000),
             accrued: Instant::ZERO,
             per_second,
             most,

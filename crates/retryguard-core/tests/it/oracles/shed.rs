@@ -46,28 +46,36 @@ fn moved(level: u64, up: bool) -> u64 {
 
 proptest! {
     #[test]
-    fn the_head_count_and_the_levels(in_flight in 1u32..30, events in events()) {
+    fn the_head_count_and_the_bounds(in_flight in 1u32..30, events in events()) {
         let settings = Settings { in_flight, processor: Some(Ratio::percent(90)), ..Settings::default() };
         let mut shed = Shed::new(settings, at(0));
         let mut entries: Vec<Entry> = Vec::new();
-        let (mut queue, mut processor) = (0, 0);
+        let (mut bound, mut processor) = (f64::from(in_flight), 0);
         let (mut now, mut ends) = (0, 100);
         let mut waits: Vec<u64> = Vec::new();
         for event in events {
             if matches!(event, Event::Arrive(..) | Event::QueueTime(_)) && now >= ends {
-                queue = moved(queue, waits.iter().min().is_some_and(|wait| *wait > 20));
-                // The intervals after it, in which nothing happened.
-                queue = (0..(now - ends) / 100).fold(queue, |level, _| moved(level, false));
+                let standing = waits.iter().min().is_some_and(|wait| *wait > 20);
+                if standing {
+                    bound = (bound.min(entries.len() as f64) * 0.9).max(1.0);
+                }
+                // The intervals after it, in which nothing happened, count too.
+                for _ in 0..(now - ends) / 100 + u64::from(!standing) {
+                    bound = (bound * 1.05 + 1.0).min(f64::from(in_flight));
+                }
                 waits.clear();
                 ends = now + 100;
             }
             match event {
                 Event::Arrive(level, again) => {
                     let rank = level as u64 * 2 + u64::from(!again);
-                    let room = u64::from(in_flight) * ROOM[level][usize::from(again)] / 100;
-                    let expected = if entries.len() as u64 >= room.max(1) {
+                    let full = |bound: f64| {
+                        let room = bound * ROOM[level][usize::from(again)] as f64 / 100.0;
+                        entries.len() as f64 >= (room + 1e-9).floor().max(1.0)
+                    };
+                    let expected = if full(in_flight.into()) {
                         Some(Reason::InFlight)
-                    } else if rank < queue {
+                    } else if rank < 7 && full(bound) {
                         Some(Reason::QueueTime)
                     } else if rank < processor {
                         Some(Reason::Processor)
@@ -97,7 +105,8 @@ proptest! {
                 Event::Pass(millis) => now += millis,
             }
             prop_assert_eq!(shed.in_flight() as usize, entries.len());
-            prop_assert_eq!(u64::from(shed.level()), queue.max(processor));
+            prop_assert!(u64::from(shed.level()) >= processor);
+            prop_assert!((f64::from(shed.bound()) - bound.floor()).abs() <= 1.0, "{} {bound}", shed.bound());
         }
     }
 

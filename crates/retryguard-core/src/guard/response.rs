@@ -1,0 +1,434 @@
+//! The default mode of the guard: measures what retries add.
+//!
+//! Whether retries help cannot be read from a failure rate: random faults and overload both answer 503. It can be
+//! measured. All clients of a target send more retries in some slots of time and fewer in others, the same slots for
+//! all of them, and compare how many calls succeed. The **gain** is the number of additional successes per additional
+//! attempt: close to one for random faults, zero where each retry that succeeds displaces another request, and negative
+//! where attempts cost capacity that others need.
+//!
+//! 1. The wall clock is cut into pairs of slots. A hash of the pair's number and the target's name decides which slot
+//!    of a pair is the low one. Clients need not talk to each other: each computes the same answer.
+//! 2. A retry that falls due in a low slot is put off to a random moment of the next high slot, if its deadline leaves
+//!    time for that; otherwise it is sent at once. No retry is lost to the measurement.
+//! 3. Attempts and successes are counted for the slot in which the attempt *started*. The first part of each slot is
+//!    left out, because queues remember the slot before. Old counts are forgotten.
+//! 4. The gain, together with what is known before any measurement, is compared with the **price**: the least gain
+//!    for which a retry is worth sending. Clearly above: retries are allowed. Clearly below: they are suspended but for
+//!    short tests. Unclear: they are limited to the ordinary budget.
+//! 5. While few attempts fail there is nothing to decide, and nothing is put off.
+
+use std::time::Duration;
+
+use super::{Decision, Reason, State};
+use crate::{
+    chance::Chance,
+    outcome::{Failure, FailureKind},
+    pace::Pace,
+    ratio::Ratio,
+    time::{Instant, nanos},
+};
+
+/// What a retry is worth, and how it is found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Response {
+    /// The least gain for which a retry is worth sending: what attempts cost, as a share of what a success is worth.
+    pub price: Ratio,
+    /// The retries of one call while it is not clear that they help.
+    pub limited_retries: u8,
+    /// The shortest and the longest slot. The length in force follows the latency.
+    pub slot: Duration,
+    /// See `slot`.
+    pub slot_at_most: Duration,
+}
+
+impl Default for Response {
+    /// A gain of 0.15, two retries while it is unclear, slots from 250 ms to 4 s.
+    fn default() -> Self {
+        Self {
+            price: Ratio::percent(15),
+            limited_retries: 2,
+            slot: Duration::from_millis(250),
+            slot_at_most: Duration::from_secs(4),
+        }
+    }
+}
+
+/// The clock that all clients of a target share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WallClock {
+    /// What is added to an [`Instant`] to get nanoseconds since the Unix epoch. May wrap around.
+    pub offset: u64,
+    /// A number made of the target's name: two targets do not have their low slots at the same time.
+    pub salt: u64,
+}
+
+/// The slot in which an attempt started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Arm {
+    /// None that counts.
+    #[default]
+    Neither,
+    Low,
+    High,
+}
+
+/// The gain and how sure it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gain {
+    /// Additional successes per additional attempt.
+    pub value: f64,
+    /// Its standard error.
+    pub error: f64,
+}
+
+/// First attempts and retries that started in the slots of one arm, and their successes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    firsts: f64,
+    firsts_succeeded: f64,
+    retries: f64,
+    retries_succeeded: f64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    state: State,
+    low: Counts,
+    high: Counts,
+    clock: Option<WallClock>,
+    /// The slot in force, in nanoseconds.
+    slot: u64,
+    /// The pair that runs, and when it ends in the driver's time.
+    pair: u64,
+    pair_ends: Instant,
+    /// The share of first attempts that failed lately, and of retries that succeeded.
+    failing: f64,
+    retries_succeed: f64,
+    /// The share of recent attempts that succeeded.
+    succeeding: f64,
+    /// The share of recent failures that may speak of load.
+    loaded: f64,
+    gain: Gain,
+}
+
+/// Nothing is measured while fewer first attempts fail.
+const LITTLE: f64 = 0.02;
+/// What is left of counts after one more measured pair.
+const KEPT: f64 = 0.9;
+/// How many standard errors make a difference clear.
+const CLEAR: f64 = 1.5;
+/// How unsure the guess is that stands before any measurement.
+const GUESS_ERROR: f64 = 0.4;
+/// The part of a slot whose attempts do not count, as a divisor.
+const SETTLING: u64 = 4;
+/// A slot lasts so many times the usual latency.
+const SLOT_PER_LATENCY: f64 = 4.0;
+/// Suspended retries are tested in one pair of so many; allowed ones are measured in one of so many.
+const TEST_EVERY: u64 = 12;
+const CHECK_EVERY: u64 = 4;
+/// Of how many attempts the recent shares are averaged.
+const RECENT: f64 = 1.0 / 32.0;
+
+impl Machine {
+    pub(super) fn new(rules: &Response) -> Self {
+        Self {
+            state: State::Ramping { step: 0 },
+            low: Counts::default(),
+            high: Counts::default(),
+            clock: None,
+            slot: nanos(rules.slot).max(1),
+            pair: 0,
+            pair_ends: Instant::ZERO,
+            failing: 0.0,
+            retries_succeed: 0.5,
+            loaded: 1.0,
+            succeeding: 1.0,
+            gain: Gain {
+                value: 0.5,
+                error: GUESS_ERROR,
+            },
+        }
+    }
+
+    pub(super) const fn state(&self) -> State {
+        self.state
+    }
+
+    pub(super) const fn gain(&self) -> Gain {
+        self.gain
+    }
+
+    pub(super) fn set_clock(&mut self, clock: Option<WallClock>) {
+        self.clock = clock;
+    }
+
+    /// The arm of an attempt that starts now.
+    #[inline]
+    pub(super) fn arm(&self, now: Instant) -> Arm {
+        if self.failing < LITTLE {
+            return Arm::Neither;
+        }
+        self.arm_of(now)
+    }
+
+    #[cold]
+    fn arm_of(&self, now: Instant) -> Arm {
+        let Some((pair, within)) = self.place(now) else {
+            return Arm::Neither;
+        };
+        if !self.measures(pair) || within % self.slot < self.slot / SETTLING {
+            return Arm::Neither;
+        }
+        if self.is_low(pair, within) {
+            Arm::Low
+        } else {
+            Arm::High
+        }
+    }
+
+    /// The number of the pair and the time since it began.
+    fn place(&self, now: Instant) -> Option<(u64, u64)> {
+        let clock = self.clock?;
+        let wall = now.as_nanos().wrapping_add(clock.offset);
+        Some((wall / (2 * self.slot), wall % (2 * self.slot)))
+    }
+
+    fn is_low(&self, pair: u64, within: u64) -> bool {
+        let first_is_low = mix(pair ^ self.salt()) & 1 == 0;
+        (within < self.slot) == first_is_low
+    }
+
+    fn salt(&self) -> u64 {
+        self.clock.map_or(0, |clock| clock.salt)
+    }
+
+    /// Whether a pair is one in which the retries of its low slot are put off.
+    fn measures(&self, pair: u64) -> bool {
+        let every = match self.state {
+            State::Ramping { .. } => return true,
+            State::On => CHECK_EVERY,
+            State::Off => TEST_EVERY,
+        };
+        mix(pair ^ self.salt().rotate_left(17)).is_multiple_of(every)
+    }
+
+    /// Whether a retry may be sent at `at` as far as the state is concerned.
+    pub(crate) fn allows(&self, at: Instant) -> bool {
+        match self.state {
+            State::On | State::Ramping { .. } => true,
+            State::Off => {
+                let place = self.place(at);
+                place.is_some_and(|(pair, within)| self.measures(pair) && !self.is_low(pair, within))
+            }
+        }
+    }
+
+    /// When a retry that falls due at `at` is sent: then, or in the next high slot.
+    #[inline]
+    pub(super) fn put_off(&self, at: Instant, chance: &mut impl Chance) -> Instant {
+        if self.failing < LITTLE {
+            return at;
+        }
+        self.next_high(at, chance)
+    }
+
+    #[cold]
+    fn next_high(&self, at: Instant, chance: &mut impl Chance) -> Instant {
+        let Some((pair, within)) = self.place(at) else {
+            return at;
+        };
+        if !self.measures(pair) || !self.is_low(pair, within) {
+            return at;
+        }
+        // The rest of this slot, the next pair's low slot if that is its first, and a part of the high slot.
+        let mut wait = self.slot - within % self.slot;
+        if within >= self.slot && self.measures(pair + 1) && self.is_low(pair + 1, 0) {
+            wait += self.slot;
+        }
+        at.after(Duration::from_nanos(wait + chance.nanos_up_to(self.slot / 2)))
+    }
+
+    #[inline]
+    pub(super) fn on_start(&mut self, first: bool, arm: Arm) {
+        if let Some(counts) = self.counts(arm) {
+            if first {
+                counts.firsts += 1.0;
+            } else {
+                counts.retries += 1.0;
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn on_end(
+        &mut self,
+        first: bool,
+        arm: Arm,
+        failure: Option<&Failure>,
+        pace: &Pace,
+        rules: &Response,
+        now: Instant,
+    ) -> Option<Decision> {
+        let success = failure.is_none();
+        if let Some(failure) = failure {
+            let loaded = matches!(failure.kind, FailureKind::Overload | FailureKind::Timeout);
+            self.loaded += (f64::from(u8::from(loaded)) - self.loaded) * 4.0 * RECENT;
+        }
+        self.succeeding += (f64::from(u8::from(success)) - self.succeeding) * 4.0 * RECENT;
+        if first {
+            self.failing += (f64::from(u8::from(!success)) - self.failing) * RECENT;
+        } else {
+            self.retries_succeed += (f64::from(u8::from(success)) - self.retries_succeed) * RECENT;
+        }
+        if success && let Some(counts) = self.counts(arm) {
+            if first {
+                counts.firsts_succeeded += 1.0;
+            } else {
+                counts.retries_succeeded += 1.0;
+            }
+        }
+        if now < self.pair_ends {
+            return None;
+        }
+        let from = self.state;
+        self.end_pair(pace, rules, now);
+        self.decision(from)
+    }
+
+    /// What has changed since the guard was in the state `from`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast of a float stays within the bounds of the integer"
+    )]
+    fn decision(&self, from: State) -> Option<Decision> {
+        let reason = Reason::Gain {
+            thousandths: (self.gain.value * 1000.0).round() as i32,
+            error: (self.gain.error * 1000.0).round() as u32,
+        };
+        let to = self.state;
+        (from != to).then_some(Decision { from, to, reason })
+    }
+
+    #[inline]
+    fn counts(&mut self, arm: Arm) -> Option<&mut Counts> {
+        match arm {
+            Arm::Neither => None,
+            Arm::Low => Some(&mut self.low),
+            Arm::High => Some(&mut self.high),
+        }
+    }
+
+    #[cold]
+    fn end_pair(&mut self, pace: &Pace, rules: &Response, now: Instant) {
+        self.decide(pace, rules);
+        let Some((pair, within)) = self.place(now) else {
+            self.pair_ends = now.after(Duration::from_nanos(2 * self.slot));
+            return;
+        };
+        if pair != self.pair && self.measures(self.pair) {
+            for counts in [&mut self.low, &mut self.high] {
+                counts.firsts *= KEPT;
+                counts.firsts_succeeded *= KEPT;
+                counts.retries *= KEPT;
+                counts.retries_succeeded *= KEPT;
+            }
+        }
+        let slot = self.slot_for(pace, rules);
+        if slot != self.slot {
+            self.slot = slot;
+            let (pair, within) = self.place(now).unwrap_or_default();
+            self.pair = pair;
+            self.pair_ends = now.after(Duration::from_nanos(2 * slot - within));
+            return;
+        }
+        self.pair = pair;
+        self.pair_ends = now.after(Duration::from_nanos(2 * self.slot - within));
+    }
+
+    /// The length of slots: a few times the latency, so that a slot's effect shows within it; a power of two of the
+    /// shortest, so that clients which read slightly different latencies agree.
+    fn slot_for(&self, pace: &Pace, rules: &Response) -> u64 {
+        let wanted = SLOT_PER_LATENCY * pace.usual();
+        let least = nanos(rules.slot).max(1_000_000);
+        let most = nanos(rules.slot_at_most).max(least);
+        let mut slot = self.slot.max(least);
+        while slot as f64 * 1.2 < wanted && slot < most {
+            slot *= 2;
+        }
+        while slot as f64 > 3.0 * wanted && slot > least {
+            slot /= 2;
+        }
+        slot.clamp(least, most)
+    }
+
+    fn decide(&mut self, pace: &Pace, rules: &Response) {
+        self.gain = self.estimate(pace);
+        let price = rules.price.as_f64();
+        let above = (self.gain.value - price) / self.gain.error;
+        self.state = if self.clock.is_none() {
+            State::Ramping { step: 0 }
+        } else if self.succeeding < price / 4.0 {
+            // Hardly anything succeeds: no retry can add more than that, whatever was guessed before the first one ended.
+            State::Off
+        } else if above > CLEAR {
+            State::On
+        } else if above < -CLEAR || self.succeeding < price {
+            State::Off
+        } else {
+            State::Ramping { step: 0 }
+        };
+    }
+
+    /// The measured gain, together with the guess that stands before it: retries go on as they went lately, unless
+    /// answers are slower than usual, which is a queue that retries stand in.
+    fn estimate(&self, pace: &Pace) -> Gain {
+        let (guess, guess_error) = if pace.slower() > 1.5 {
+            (0.0, GUESS_ERROR)
+        } else {
+            (self.retries_succeed, 0.2 + 0.1 * self.loaded)
+        };
+        let (low, high) = (&self.low, &self.high);
+        let more = high.per_first(high.retries) - low.per_first(low.retries);
+        let guess_weight = 1.0 / (guess_error * guess_error);
+        if high.firsts < 4.0 || low.firsts < 4.0 || more <= 0.02 {
+            return Gain {
+                value: guess,
+                error: guess_error,
+            };
+        }
+        let succeeded =
+            |counts: &Counts| counts.per_first(counts.firsts_succeeded + counts.retries_succeeded);
+        let measured = (succeeded(high) - succeeded(low)) / more;
+        let variance = (high.variance() + low.variance()) / (more * more);
+        let weight = 1.0 / variance;
+        Gain {
+            value: (measured * weight + guess * guess_weight) / (weight + guess_weight),
+            error: (1.0 / (weight + guess_weight)).sqrt(),
+        }
+    }
+}
+
+impl Counts {
+    fn per_first(&self, count: f64) -> f64 {
+        count / self.firsts.max(1.0)
+    }
+
+    /// The variance of the successes per first attempt.
+    fn variance(&self) -> f64 {
+        let of = |succeeded: f64, all: f64| {
+            // Never certain: one more success and one more failure than were seen.
+            let share = (succeeded + 1.0) / (all + 2.0);
+            all * share * (1.0 - share)
+        };
+        let sum = of(self.firsts_succeeded, self.firsts) + of(self.retries_succeeded, self.retries);
+        sum.max(0.25) / (self.firsts * self.firsts).max(1.0)
+    }
+}
+
+/// A hash of 64 bits whose low bits are as good as its high ones.
+const fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

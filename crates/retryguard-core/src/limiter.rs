@@ -1,0 +1,297 @@
+//! A concurrency limit that follows the target.
+//!
+//! Queueing at a target is harmless as long as answers come in time. It does harm in two cases, and only there does
+//! this limit shrink:
+//!
+//! - **Late**: answers take so long that callers give them up. What the target does for them is wasted.
+//! - **Congested**: answers take longer than usual *and* attempts are rejected. Our own attempts stand in the queue
+//!   that rejects them.
+//!
+//! Latency is read from successes alone. A random failure or a random timeout says nothing about a queue: as long as
+//! what succeeds is as fast as usual, nothing shrinks.
+//!
+//! There is no limit at the start: the first one that is needed is what the client used at that moment. A limit below
+//! one attempt is kept as a pause between attempts, so that many clients that make few calls can slow down too.
+
+use crate::{pace::Pace, ratio::Ratio, time::Instant};
+
+/// When the limit shrinks, and how far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Never above this.
+    pub most: u32,
+    /// How much slower than usual successes may be before rejections are read as congestion.
+    pub tolerance: Ratio,
+    /// The share of an attempt's allowed time that successes may take before they are called late.
+    pub late: Ratio,
+}
+
+impl Default for Settings {
+    /// At most 1000; congested at twice the usual latency; late at half of the time that attempts have.
+    fn default() -> Self {
+        Self {
+            most: 1000,
+            tolerance: Ratio::from_parts(2 * Ratio::PARTS),
+            late: Ratio::percent(33),
+        }
+    }
+}
+
+/// How an attempt ended, as far as the limit is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It was answered well.
+    Success,
+    /// It failed in a way that may come from load.
+    Rejected,
+    /// No answer came in time.
+    TimedOut,
+    /// It failed in another way.
+    Failed,
+}
+
+/// The limit of one target.
+#[derive(Debug, Clone)]
+pub(crate) struct Limiter {
+    settings: Settings,
+    /// Attempts that may be under way, on average over time. Infinite until one is needed.
+    limit: f64,
+    /// Up to here the limit doubles with every round of answers; above it grows by one.
+    threshold: f64,
+    /// The share of its usual rate at which the client sends: less than one after timeouts.
+    share: f64,
+    /// The share of recent attempts that were not answered in time.
+    late: f64,
+    /// The share of recent attempts that were rejected.
+    rejected: f64,
+    /// The attempts under way when recent ones ended.
+    used: f64,
+    /// The same while answers came as fast as usual: what the client needs.
+    normal: f64,
+    /// The usual time between the starts of two attempts, in nanoseconds.
+    gap: f64,
+    last_gap: f64,
+    last_start: Instant,
+    /// How long an attempt takes, as of the last cut: the pause between attempts where the limit is below one.
+    takes: f64,
+    /// Whether an attempt has met the limit since it last changed.
+    met: bool,
+    /// No further cut before this: the last one must show its effect first.
+    settled: Instant,
+    share_settled: Instant,
+}
+
+/// The share of rejections from which a slow target is congested.
+const REJECTIONS: f64 = 0.05;
+/// What a timeout leaves of the rate at which a client sends, what a success adds to it, and the least.
+const SLOWER: f64 = 0.7;
+const FASTER: f64 = 0.05;
+const LEAST_SHARE: f64 = 0.1;
+/// A smaller share of timeouts is taken for lost messages: by a client that makes few calls, and by others.
+const LATE: f64 = 0.25;
+const MOSTLY: f64 = 0.6;
+/// The usual time between two attempts of a client that makes few calls, in nanoseconds.
+const FEW: f64 = 0.5e9;
+/// The deepest single cut.
+const CUT: f64 = 0.7;
+/// The smallest limit, as a share of what the client normally uses: enough for a target that has become slow, because
+/// the same attempts then take longer, and for one that has lost three quarters of its capacity.
+const LEAST: f64 = 0.25;
+/// The longest pause between attempts, in usual gaps.
+const LONGEST: f64 = 4.0;
+/// Of how many attempts normal times are averaged.
+const SLOWLY: f64 = 1.0 / 64.0;
+
+impl Limiter {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            limit: f64::INFINITY,
+            threshold: f64::INFINITY,
+            share: 1.0,
+            late: 0.0,
+            rejected: 0.0,
+            used: 0.0,
+            normal: 0.0,
+            gap: 0.0,
+            last_gap: 0.0,
+            last_start: Instant::ZERO,
+            takes: 0.0,
+            met: false,
+            settled: Instant::ZERO,
+            share_settled: Instant::ZERO,
+        }
+    }
+
+    pub(crate) fn replace(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// The limit in whole attempts; at least one.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a double saturates"
+    )]
+    pub(crate) fn places(&self) -> u32 {
+        (self.limit.min(f64::from(self.settings.most)) as u32).max(1)
+    }
+
+    /// Attempts under way in normal times, rounded up.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a double saturates"
+    )]
+    pub(crate) fn normal(&self) -> u32 {
+        self.normal.ceil() as u32
+    }
+
+    /// When the next attempt may start, where the limit is below one.
+    #[inline]
+    pub(crate) fn opens(&self) -> Instant {
+        if self.limit >= 1.0 && self.share >= 1.0 {
+            return Instant::ZERO;
+        }
+        self.pause_ends()
+    }
+
+    #[cold]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a double saturates"
+    )]
+    fn pause_ends(&self) -> Instant {
+        let by_limit = if self.limit < 1.0 {
+            (self.takes / self.limit).min(LONGEST * self.gap)
+        } else {
+            0.0
+        };
+        let pause = by_limit.max(self.gap * (1.0 / self.share - 1.0)) as u64;
+        Instant::from_nanos(self.last_start.as_nanos().saturating_add(pause))
+    }
+
+    #[inline]
+    pub(crate) fn on_start(&mut self, now: Instant) {
+        self.last_gap = now.since(self.last_start).as_nanos() as f64;
+        self.last_start = now;
+        if self.limit == f64::INFINITY || !self.met {
+            self.gap += (self.last_gap - self.gap) * if self.gap == 0.0 { 1.0 } else { SLOWLY };
+        }
+    }
+
+    /// An attempt could not start because of the limit.
+    #[inline]
+    pub(crate) fn on_met(&mut self) {
+        self.met = true;
+    }
+
+    /// The target is down: what comes after starts small.
+    pub(crate) fn on_down(&mut self) {
+        self.threshold = self.limit.min(self.used.max(1.0));
+        self.limit = 1.0;
+    }
+
+    /// The target is up again: what it rejected before says nothing of it now.
+    pub(crate) fn on_up(&mut self) {
+        self.rejected = 0.0;
+        self.met = true;
+    }
+
+    /// An attempt has ended, and `taken` were under way with it. It has this weight in a recent average.
+    #[inline]
+    pub(crate) fn on_end(
+        &mut self,
+        end: End,
+        pace: &Pace,
+        weight: f64,
+        taken: u32,
+        trust: f64,
+        now: Instant,
+    ) {
+        // The others under way, and the share of the time in which this one was.
+        let others = f64::from(taken) - 1.0;
+        let used = others + (pace.recent() / self.last_gap.max(1.0)).min(1.0);
+        self.used += (used - self.used) * weight;
+        if pace.slower() < 1.5 {
+            self.normal += (used - self.normal) * if self.normal == 0.0 { 1.0 } else { SLOWLY };
+        }
+        match end {
+            End::Success | End::Failed => self.rejected -= self.rejected * weight,
+            End::Rejected | End::TimedOut => self.rejected += (1.0 - self.rejected) * weight,
+        }
+        self.takes = pace.recent();
+        self.late += (f64::from(u8::from(end == End::TimedOut)) - self.late) * weight.max(0.125);
+        match end {
+            End::TimedOut if now >= self.share_settled && self.is_late(pace) => {
+                self.share = (self.share * SLOWER).max(LEAST_SHARE);
+                self.share_settled = now.after(pace.allowed_span());
+            }
+            End::Success if self.share < 1.0 => {
+                self.share = (self.share + FASTER / self.used.max(1.0)).min(1.0);
+            }
+            _ => {}
+        }
+        let aim = self.aim(pace, trust);
+        if aim < 1.0 {
+            if now >= self.settled {
+                self.cut(aim, pace, now);
+            }
+        } else if end == End::Success && self.met {
+            self.grow(pace);
+        }
+    }
+
+    /// Whether timeouts come from a queue and not from lost messages. What succeeds is slow then; a client that makes few
+    /// calls knows too little of that and goes by the timeouts alone.
+    fn is_late(&self, pace: &Pace) -> bool {
+        let most = if self.gap > FEW { LATE } else { MOSTLY };
+        self.late > most || pace.slower() > 1.5
+    }
+
+    /// By what factor the latency should change; one where it may stay as it is.
+    #[inline]
+    fn aim(&self, pace: &Pace, trust: f64) -> f64 {
+        let tolerated = (1.0 + (self.settings.tolerance.as_f64() - 1.0) * trust) * pace.usual();
+        let late = if pace.usual() > 0.0 {
+            (self.settings.late.as_f64() * pace.allowed()).max(2.0 * pace.usual())
+        } else {
+            0.8 * pace.allowed()
+        };
+        if pace.allowed() > 0.0 && pace.recent() > late {
+            return late / pace.recent();
+        }
+        if tolerated > 0.0 && self.rejected > REJECTIONS && pace.recent() > tolerated {
+            return tolerated / pace.recent();
+        }
+        1.0
+    }
+
+    #[cold]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a double saturates"
+    )]
+    fn cut(&mut self, aim: f64, pace: &Pace, now: Instant) {
+        // What is under way on average, and room for its variation.
+        let peak = self.used + 2.0 * self.used.sqrt() + 1.0;
+        self.limit = (self.limit.min(peak) * aim.clamp(CUT, 0.97)).max(LEAST * self.normal);
+        self.threshold = self.limit;
+        self.met = false;
+        self.settled = Instant::from_nanos(now.as_nanos().saturating_add(pace.recent() as u64));
+    }
+
+    #[cold]
+    fn grow(&mut self, pace: &Pace) {
+        let free = pace.slower() < 1.3 && self.rejected < REJECTIONS;
+        self.limit += if free || self.limit < self.threshold {
+            0.5_f64.min(self.limit)
+        } else {
+            (1.0 / self.limit).min(self.limit)
+        };
+        self.met = false;
+    }
+}

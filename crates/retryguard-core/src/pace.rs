@@ -1,0 +1,165 @@
+//! How long answers take: lately, usually, and at most.
+
+use std::time::Duration;
+
+use crate::time::{Instant, nanos};
+
+/// The latency of a target, read from its successes.
+///
+/// Failures say nothing here: a rejection is fast whatever the queue, and a timeout may be a lost packet. So a share of
+/// random failures or random timeouts changes nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct Pace {
+    /// The latency of recent successes, in nanoseconds; zero where there are none yet.
+    recent: f64,
+    /// The usual latency: a long average of whole batches that falls fast and rises slowly.
+    usual: f64,
+    /// The time that first attempts are allowed, in nanoseconds; zero where it is not known.
+    allowed: f64,
+    batch: f64,
+    batched: u32,
+    batch_size: u32,
+    last_end: Instant,
+}
+
+/// Of how many successes the recent latency is averaged.
+const RECENT: f64 = 1.0 / 16.0;
+/// Successes in a batch; the first ones are smaller, so that a client with few calls knows something soon.
+const BATCH: u32 = 32;
+const FIRST_BATCH: u32 = 8;
+/// How many times the recent latency an attempt should have left: one in a hundred of exponential times is longer.
+const MARGIN: f64 = 5.0;
+/// How far the usual latency follows a batch that is faster, and one that is slower.
+const FALL: f64 = 0.25;
+const RISE: f64 = 0.02;
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            recent: 0.0,
+            usual: 0.0,
+            allowed: 0.0,
+            batch: 0.0,
+            batched: 0,
+            batch_size: FIRST_BATCH,
+            last_end: Instant::ZERO,
+        }
+    }
+}
+
+impl Pace {
+    /// An attempt has ended. Returns the weight of this attempt in a recent average: where answers are rare each of
+    /// them counts for more, because what was read before is old.
+    #[inline]
+    pub(crate) fn on_end(
+        &mut self,
+        success: bool,
+        timed_out: bool,
+        latency: Duration,
+        allowed: Option<Duration>,
+        now: Instant,
+    ) -> f64 {
+        let gap = now.since(self.last_end).as_nanos() as f64 * 1e-9;
+        self.last_end = now;
+        let weight = RECENT.max((gap * 0.5).min(0.5));
+        if let Some(allowed) = allowed {
+            // Held near its peak: calls that waited somewhere before have less time left, and what they are left is
+            // not what calls need.
+            let allowed = nanos(allowed) as f64;
+            self.allowed = allowed.max(self.allowed * (1.0 - RECENT / 64.0));
+        }
+        if success {
+            let latency = nanos(latency) as f64;
+            let weight = if latency < self.recent {
+                weight.max(0.125)
+            } else {
+                weight
+            };
+            follow(&mut self.recent, latency, weight);
+            self.batch += latency;
+            self.batched += 1;
+            if self.batched >= self.batch_size {
+                self.end_batch();
+            }
+        }
+        if timed_out && self.slower() > 1.5 {
+            // What succeeds is slow already: this one was slower still. Where successes are as fast as usual, a timeout
+            // is a lost message.
+            follow(&mut self.recent, nanos(latency) as f64, weight);
+        }
+        weight
+    }
+
+    /// The latency of recent successes; zero where there are none yet.
+    #[inline]
+    pub(crate) const fn recent(&self) -> f64 {
+        self.recent
+    }
+
+    /// The usual latency; zero where too few have been seen.
+    #[inline]
+    pub(crate) const fn usual(&self) -> f64 {
+        self.usual
+    }
+
+    /// The time that attempts are allowed; zero where it is not known.
+    #[inline]
+    pub(crate) const fn allowed(&self) -> f64 {
+        self.allowed
+    }
+
+    /// The same as a duration.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a double saturates"
+    )]
+    pub(crate) fn allowed_span(&self) -> Duration {
+        Duration::from_nanos(self.allowed as u64)
+    }
+
+    /// How much slower than usual answers are; one where that is not known.
+    #[inline]
+    pub(crate) fn slower(&self) -> f64 {
+        if self.usual > 0.0 {
+            self.recent / self.usual
+        } else {
+            1.0
+        }
+    }
+
+    /// How much time a call that waits should keep for its attempt.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a double saturates"
+    )]
+    pub(crate) fn margin(&self) -> Duration {
+        Duration::from_nanos((MARGIN * self.recent) as u64)
+    }
+
+    /// How much time must be left so that an attempt is not hopeless.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a double saturates"
+    )]
+    pub(crate) fn least_margin(&self) -> Duration {
+        Duration::from_nanos(self.recent as u64)
+    }
+
+    #[cold]
+    fn end_batch(&mut self) {
+        let mean = self.batch / f64::from(self.batched);
+        let share = if mean < self.usual { FALL } else { RISE };
+        follow(&mut self.usual, mean, share);
+        (self.batch, self.batched) = (0.0, 0);
+        self.batch_size = (2 * self.batch_size).clamp(FIRST_BATCH, BATCH);
+    }
+}
+
+/// Moves an average a share of the way to a value; the first value is taken whole.
+#[inline]
+fn follow(average: &mut f64, value: f64, share: f64) {
+    *average += (value - *average) * if *average == 0.0 { 1.0 } else { share };
+}

@@ -1,0 +1,173 @@
+//! The guard that measures, in small worlds of its own.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use retryguard_core::{
+    Call, Chance, FailureKind, Outcome, Ratio, Target,
+    call::Step,
+    guard::{self, Mode, Response, WallClock},
+    target::Settings,
+};
+
+use crate::support::*;
+
+const LATENCY: u64 = 20;
+
+fn measured() -> Settings {
+    let mut settings = Settings {
+        guard: Some(guard::Settings {
+            mode: Mode::Response(Response::default()),
+            ..guard::Settings::default()
+        }),
+        budget: Some(ratio(20)),
+        ..plain()
+    };
+    settings.call.retries = 10;
+    settings.call.deadline = Some(ms(3000));
+    settings
+}
+
+/// One client that makes a call in 10 ms, for `seconds`. `world` says what becomes of an attempt that starts at a time.
+/// Returns the target and the share of calls that succeeded in the last third.
+fn run(
+    clock: Option<WallClock>,
+    seconds: u64,
+    mut world: impl FnMut(u64, &mut SplitMix) -> Outcome,
+) -> (Target, f64, f64) {
+    let mut target = target(measured());
+    target.set_clock(clock);
+    let mut chance = SplitMix(7);
+    let mut calls: Vec<Option<Call>> = Vec::new();
+    // What happens when: a call begins (none), its timer is due (0), or an attempt of it ends (its number).
+    let mut events = BinaryHeap::new();
+    (0..seconds * 100).for_each(|number| events.push(Reverse((number * 10, usize::MAX, 0, 0))));
+    let (mut ended, mut succeeded, mut attempts) = (0.0, 0.0, 0.0);
+    while let Some(Reverse((now, index, number, started))) = events.pop() {
+        let (index, step) = if index == usize::MAX {
+            calls.push(Some(call(calls.len() as u64)));
+            let index = calls.len() - 1;
+            let call = calls[index].as_mut().unwrap();
+            (index, call.start(&mut target, at(now), &mut chance))
+        } else {
+            let Some(call) = calls[index].as_mut() else {
+                continue;
+            };
+            let step = if number == 0 {
+                call.on_timer(&mut target, at(now), &mut chance)
+            } else {
+                let outcome = world(started, &mut chance);
+                call.on_outcome(number, &outcome, &mut target, at(now), &mut chance)
+            };
+            (index, step)
+        };
+        let late = now > seconds * 1000 * 2 / 3;
+        match step {
+            Step::Send(attempt) => {
+                attempts += f64::from(u8::from(late));
+                events.push(Reverse((now + LATENCY, index, attempt.number, now)));
+            }
+            Step::Done(verdict) => {
+                if late {
+                    let success = matches!(verdict, retryguard_core::call::Verdict::Success { .. });
+                    ended += 1.0;
+                    succeeded += f64::from(u8::from(success));
+                }
+                calls[index] = None;
+                continue;
+            }
+            Step::Wait | Step::Cancel(_) => {}
+        }
+        let timer = calls[index].as_ref().and_then(Call::next_timer);
+        if let Some(due) = timer {
+            let due = due.as_nanos().div_ceil(1_000_000).max(now + 1);
+            events.push(Reverse((due, index, 0, now)));
+        }
+    }
+    (target, succeeded / ended, attempts / ended)
+}
+
+const CLOCK: Option<WallClock> = Some(WallClock {
+    offset: 1_700_000_000_000_000_000,
+    salt: 42,
+});
+
+#[test]
+fn random_failures_are_retried_beyond_the_budget() {
+    let random = |_: u64, chance: &mut SplitMix| {
+        if chance.happens(Ratio::percent(40)) {
+            failed(FailureKind::Overload)
+        } else {
+            Outcome::Success
+        }
+    };
+    let (target, success, _) = run(CLOCK, 60, random);
+    let gain = target.gain().unwrap();
+    assert!((gain.value - 0.6).abs() < 0.25, "{gain:?}");
+    assert_eq!(target.guard_state(), guard::State::On);
+    assert!(success > 0.98, "{success}");
+}
+
+/// A target that accepts 50 attempts a second of the 100 that come: every retry that succeeds displaces another call.
+fn table() -> impl FnMut(u64, &mut SplitMix) -> Outcome {
+    let (mut second, mut taken) = (0, 0);
+    move |started, _| {
+        if started / 200 != second {
+            (second, taken) = (started / 200, 0);
+        }
+        taken += 1;
+        if taken <= 10 {
+            Outcome::Success
+        } else {
+            failed(FailureKind::Overload)
+        }
+    }
+}
+
+#[test]
+fn retries_that_displace_others_are_not_multiplied() {
+    let (target, success, attempts) = run(CLOCK, 120, table());
+    let gain = target.gain().unwrap();
+    assert!(gain.value < 0.3, "{gain:?}");
+    assert_ne!(target.guard_state(), guard::State::On);
+    assert!((success - 0.5).abs() < 0.05, "{success}");
+    assert!(attempts < 1.35, "{attempts}");
+}
+
+/// A clock that is not to be trusted leaves the ordinary budget.
+#[test]
+fn without_a_clock_the_budget_holds() {
+    let (target, _, attempts) = run(None, 60, |_, chance| {
+        if chance.happens(Ratio::percent(40)) {
+            failed(FailureKind::Overload)
+        } else {
+            Outcome::Success
+        }
+    });
+    assert_eq!(target.guard_state(), guard::State::Ramping { step: 0 });
+    assert!(attempts <= 1.21, "{attempts}");
+}
+
+#[test]
+fn where_nothing_succeeds_retries_are_suspended() {
+    let (target, success, attempts) = run(CLOCK, 60, |_, _| failed(FailureKind::Timeout));
+    assert_eq!(target.guard_state(), guard::State::Off);
+    assert!(success == 0.0 && attempts < 1.1, "{attempts}");
+}
+
+#[test]
+fn where_little_fails_nothing_is_put_off() {
+    let mut longest = 0;
+    let (_, success, _) = run(CLOCK, 30, |started, _| {
+        longest = longest.max(started);
+        if started % 2000 == 0 {
+            failed(FailureKind::Fault)
+        } else {
+            Outcome::Success
+        }
+    });
+    assert!(success > 0.999, "{success}");
+    assert!(
+        longest < 30_200,
+        "the last retry came within its back-off: {longest}"
+    );
+}

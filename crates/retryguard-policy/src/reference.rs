@@ -172,8 +172,10 @@ mod tests {
 
     /// The form that a key belongs to, where its documentation names one that is not the default.
     fn form_of(key: &str, about: &str) -> &'static str {
-        const FORMS: [(&str, &str); 5] = [
+        const FORMS: [(&str, &str); 7] = [
             ("(`adaptive`)", "form: adaptive, "),
+            ("(`rate`", "trip: rate, "),
+            ("(`hysteresis`", "mode: hysteresis, "),
             ("(`quota`)", "form: quota, "),
             ("(`gradient`)", "form: gradient, "),
             ("(`count`,", "trip: count, "),

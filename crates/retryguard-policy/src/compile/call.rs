@@ -9,9 +9,15 @@ use crate::{
     written::{self, At, Growth, Jitter, List},
 };
 
+/// The retries of a call that a guard which measures may allow, unless the file says otherwise. Only the deadline and this
+/// bound them while they are known to help; while that is unclear, `limitedRetries` does.
+const MEASURED_RETRIES: u8 = 10;
+
+/// `measured` says that the guard measures what retries add.
 pub(super) fn settings(
     own: &written::Service,
     all: &written::Service,
+    measured: bool,
     classifier: &Classifier,
     mistakes: &mut Mistakes,
 ) -> Settings {
@@ -19,8 +25,14 @@ pub(super) fn settings(
     let or_off = |key: &Option<At<written::OrOff<_>>>, default| value(key).map_or(default, |key| key.0);
     let settings = Settings {
         // The written limit is far below 255.
-        retries: copied(&all.max_retries)
-            .map_or(default.retries, |count| u8::try_from(count).unwrap_or(u8::MAX)),
+        retries: copied(&all.max_retries).map_or(
+            if measured {
+                MEASURED_RETRIES
+            } else {
+                default.retries
+            },
+            |count| u8::try_from(count).unwrap_or(u8::MAX),
+        ),
         backoff: backoff(own, all, mistakes),
         attempt_timeout: or_off(&all.attempt_timeout, default.attempt_timeout),
         deadline: or_off(&all.deadline, default.deadline),

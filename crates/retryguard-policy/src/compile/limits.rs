@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use retryguard_core::{Ratio, budget, bulkhead, gate, hedge, throttle, time::nanos};
+use retryguard_core::{Ratio, budget, bulkhead, gate, hedge, limiter, throttle, time::nanos};
 
 use super::{copied, means_nothing, ordered, place, value};
 use crate::{
@@ -14,8 +14,16 @@ use crate::{
 const BUDGET_PERCENT: Ratio = Ratio::percent(20);
 const BUDGET_INTERVAL: Duration = Duration::from_secs(10);
 
-pub(super) fn gate(all: Option<&written::Gate>) -> gate::Settings {
-    let default = gate::Settings::default();
+pub(super) fn gate(all: Option<&written::Gate>, measured: bool) -> gate::Settings {
+    // A server that sheds asks for fewer requests, not for none.
+    let default = gate::Settings {
+        scope: if measured {
+            gate::Scope::Retries
+        } else {
+            gate::Scope::Target
+        },
+        ..gate::Settings::default()
+    };
     let Some(all) = all else {
         return default;
     };
@@ -145,6 +153,14 @@ pub(super) fn bulkhead(
     mistakes: &mut Mistakes,
 ) -> bulkhead::Settings {
     let form = copied(&all.form).unwrap_or(LimitForm::Fixed);
+    if form == LimitForm::Adaptive {
+        return adaptive(own, all, mistakes);
+    }
+    means_nothing(
+        &[("late", place(&own.late))],
+        "a form other than adaptive",
+        mistakes,
+    );
     let (limit, places) = match form {
         LimitForm::Fixed => {
             let keys = [
@@ -157,13 +173,44 @@ pub(super) fn bulkhead(
             let limit = copied(&all.limit).unwrap_or(100);
             (bulkhead::Limit::Fixed(limit), limit)
         }
-        LimitForm::Gradient => {
+        LimitForm::Gradient | LimitForm::Adaptive => {
             means_nothing(&[("limit", place(&own.limit))], "form: gradient", mistakes);
             gradient(all, mistakes)
         }
     };
     let (wait, waiting) = queue(all, places, mistakes);
     bulkhead::Settings { limit, wait, waiting }
+}
+
+/// What stands where a policy says nothing of a bulkhead.
+pub(super) fn adaptive_bulkhead() -> bulkhead::Settings {
+    bulkhead::Settings {
+        limit: bulkhead::Limit::Adaptive(limiter::Settings::default()),
+        wait: Duration::MAX,
+        waiting: WAITING,
+    }
+}
+
+/// How many calls may wait for a place, or for a target that is down.
+const WAITING: u32 = 1000;
+
+fn adaptive(own: &written::Bulkhead, all: &written::Bulkhead, mistakes: &mut Mistakes) -> bulkhead::Settings {
+    let keys = [
+        ("limit", place(&own.limit)),
+        ("initial", place(&own.initial)),
+        ("least", place(&own.least)),
+    ];
+    means_nothing(&keys, "form: adaptive", mistakes);
+    let default = limiter::Settings::default();
+    bulkhead::Settings {
+        limit: bulkhead::Limit::Adaptive(limiter::Settings {
+            most: copied(&all.most).unwrap_or(default.most),
+            tolerance: copied(&all.tolerance).map_or(default.tolerance, |factor| factor.0),
+            late: copied(&all.late).map_or(default.late, |share| share.0),
+        }),
+        wait: copied(&all.wait).unwrap_or(Duration::MAX),
+        waiting: copied(&all.waiting).unwrap_or(WAITING),
+    }
 }
 
 fn gradient(all: &written::Bulkhead, mistakes: &mut Mistakes) -> (bulkhead::Limit, u32) {

@@ -69,18 +69,28 @@ pub(crate) fn effective(own: &written::Service, defaults: &written::Service) -> 
 /// mistake there, and only there.
 fn service(name: &str, own: &written::Service, all: &written::Service, mistakes: &mut Mistakes) -> Service {
     let classifier = call::classifier(all, mistakes);
+    let guard = part(&own.guard, &all.guard, true, mistakes, recovery::guard);
+    // The defaults of the other parts were chosen together with the guard: beside one that measures they measure too,
+    // and a file that asks for another guard, or for none, keeps the parts that went with it.
+    let measured = guard.is_some_and(|guard| matches!(guard.mode, retryguard_core::guard::Mode::Response(_)));
     let server = all.server.as_ref().and_then(|server| server.value.on());
     Service {
         name: name.to_owned(),
         target: Arc::new(target::Settings {
-            call: call::settings(own, all, &classifier, mistakes),
-            gate: limits::gate(value(&all.gate)),
-            breaker: part(&own.breaker, &all.breaker, true, mistakes, recovery::breaker),
+            call: call::settings(own, all, measured, &classifier, mistakes),
+            gate: limits::gate(value(&all.gate), measured),
+            breaker: part(
+                &own.breaker,
+                &all.breaker,
+                true,
+                mistakes,
+                |own, all, mistakes| recovery::breaker(own, all, measured, mistakes),
+            ),
             budget: part(&own.budget, &all.budget, true, mistakes, limits::budget),
             throttle: part(&own.throttle, &all.throttle, false, mistakes, limits::throttle),
-            bulkhead: part(&own.bulkhead, &all.bulkhead, false, mistakes, limits::bulkhead),
+            bulkhead: bulkhead(own, all, measured, mistakes),
             hedge: part(&own.hedge, &all.hedge, false, mistakes, limits::hedge),
-            guard: part(&own.guard, &all.guard, true, mistakes, recovery::guard),
+            guard,
             features_off: features_off(all),
         }),
         classifier,
@@ -118,6 +128,19 @@ fn body_timeout(all: &written::Service) -> Option<Duration> {
         None => retryguard_core::call::Settings::default().deadline,
     };
     attempt.or_else(whole)
+}
+
+/// The bulkhead: adaptive beside a guard that measures where nothing is written, and as it is written otherwise.
+fn bulkhead(
+    own: &written::Service,
+    all: &written::Service,
+    measured: bool,
+    mistakes: &mut Mistakes,
+) -> Option<retryguard_core::bulkhead::Settings> {
+    if all.bulkhead.is_none() && measured {
+        return Some(limits::adaptive_bulkhead());
+    }
+    part(&own.bulkhead, &all.bulkhead, false, mistakes, limits::bulkhead)
 }
 
 /// Compiles a part that can be switched off. `by_default` says what leaving it out means.

@@ -7,7 +7,7 @@ use retryguard_core::{Ratio, breaker, guard, shed, time::nanos};
 use super::{copied, means_nothing, ordered, place, value};
 use crate::{
     diagnostics::Mistakes,
-    written::{self, At, GuardMode, Level, Trip},
+    written::{self, At, GuardMode, Level, Trip, WhenDown},
 };
 
 /// The most samples that the guard can pool.
@@ -16,6 +16,7 @@ const MOST_SAMPLES: u32 = 16;
 pub(super) fn breaker(
     own: &written::Breaker,
     all: &written::Breaker,
+    measured: bool,
     mistakes: &mut Mistakes,
 ) -> breaker::Settings {
     let default = breaker::Settings::default();
@@ -25,16 +26,89 @@ pub(super) fn breaker(
         (default.open_for, default.open_for_at_most),
         mistakes,
     );
+    let kind = trip_kind(all, measured);
+    if kind == Trip::Silence {
+        return silence(own, all, mistakes);
+    }
+    means_nothing(
+        &[
+            ("whenDown", place(&own.when_down)),
+            ("waiting", place(&own.waiting)),
+        ],
+        "a `trip` other than silence",
+        mistakes,
+    );
     breaker::Settings {
-        trip: trip(own, all, mistakes),
+        trip: trip(kind, own, all, mistakes),
         open_for,
         open_for_at_most,
         probes: copied(&all.probes).unwrap_or(default.probes),
         close_after: copied(&all.close_after).unwrap_or(default.close_after),
+        when_down: breaker::WhenDown::Fail,
     }
 }
 
-fn trip(own: &written::Breaker, all: &written::Breaker, mistakes: &mut Mistakes) -> breaker::Trip {
+/// What opens the breaker. A file that writes of shares or open times and of no `trip` means a rate, as it always did.
+fn trip_kind(all: &written::Breaker, measured: bool) -> Trip {
+    let of_a_rate = all.ratio.is_some()
+        || all.minimum_calls.is_some()
+        || all.window.is_some()
+        || all.open_for.is_some()
+        || all.open_for_at_most.is_some()
+        || all.probes.is_some()
+        || all.close_after.is_some();
+    let default = if measured && !of_a_rate {
+        Trip::Silence
+    } else {
+        Trip::Rate
+    };
+    copied(&all.trip).unwrap_or(default)
+}
+
+/// The shortest and the longest time between two probes of a target that is down.
+const PROBE_AFTER: Duration = Duration::from_millis(50);
+const PROBE_AT_MOST: Duration = Duration::from_secs(1);
+/// Calls that may wait for a target that is down.
+const WAITING: u32 = 1000;
+
+fn silence(own: &written::Breaker, all: &written::Breaker, mistakes: &mut Mistakes) -> breaker::Settings {
+    let others = [
+        ("ratio", place(&own.ratio)),
+        ("minimumCalls", place(&own.minimum_calls)),
+        ("window", place(&own.window)),
+    ];
+    means_nothing(&others, "trip: silence", mistakes);
+    let (open_for, open_for_at_most) = ordered(
+        ("openFor", &all.open_for),
+        ("openForAtMost", &all.open_for_at_most),
+        (PROBE_AFTER, PROBE_AT_MOST),
+        mistakes,
+    );
+    let when_down = match copied(&all.when_down).unwrap_or(WhenDown::Wait) {
+        WhenDown::Wait => breaker::WhenDown::Wait {
+            most: copied(&all.waiting).unwrap_or(WAITING),
+        },
+        WhenDown::Fail => {
+            means_nothing(&[("waiting", place(&own.waiting))], "whenDown: fail", mistakes);
+            breaker::WhenDown::Fail
+        }
+    };
+    breaker::Settings {
+        trip: breaker::Trip::Silence(copied(&all.failures).unwrap_or(10)),
+        open_for,
+        open_for_at_most,
+        probes: copied(&all.probes).unwrap_or(1),
+        close_after: copied(&all.close_after).unwrap_or(1),
+        when_down,
+    }
+}
+
+fn trip(
+    kind: Trip,
+    own: &written::Breaker,
+    all: &written::Breaker,
+    mistakes: &mut Mistakes,
+) -> breaker::Trip {
     let failures = ("failures", place(&own.failures));
     let window_key = ("window", place(&own.window));
     let rate = [
@@ -43,7 +117,9 @@ fn trip(own: &written::Breaker, all: &written::Breaker, mistakes: &mut Mistakes)
     ];
     let count = copied(&all.failures).unwrap_or(5);
     let window = copied(&all.window).unwrap_or(Duration::from_secs(10));
-    match copied(&all.trip).unwrap_or(Trip::Rate) {
+    match kind {
+        // Compiled apart.
+        Trip::Silence => breaker::Trip::Silence(count),
         Trip::Rate => {
             means_nothing(&[failures], "trip: rate", mistakes);
             breaker::Trip::Rate {
@@ -70,7 +146,8 @@ fn trip(own: &written::Breaker, all: &written::Breaker, mistakes: &mut Mistakes)
 pub(super) fn guard(own: &written::Guard, all: &written::Guard, mistakes: &mut Mistakes) -> guard::Settings {
     let default = guard::Settings::default();
     let signal = copied(&all.signal).unwrap_or(default.signal);
-    let mode = match copied(&all.mode).unwrap_or(GuardMode::Hysteresis) {
+    let mode = match guard_mode(all) {
+        GuardMode::Response => response(own, all, mistakes),
         GuardMode::Algorithm1 => algorithm1(own, all, signal, mistakes),
         GuardMode::Hysteresis => hysteresis(own, all, signal, mistakes),
     };
@@ -79,6 +156,70 @@ pub(super) fn guard(own: &written::Guard, all: &written::Guard, mistakes: &mut M
         mode,
         interval: copied(&all.interval).unwrap_or(default.interval),
     }
+}
+
+/// How the guard decides. A file that writes of thresholds and of no `mode` means the hysteresis, as it always did.
+fn guard_mode(all: &written::Guard) -> GuardMode {
+    let of_thresholds = all.signal.is_some()
+        || all.interval.is_some()
+        || all.off_above.is_some()
+        || all.on_below.is_some()
+        || all.samples.is_some()
+        || all.minimum_calls.is_some()
+        || all.cool_down.is_some()
+        || all.cool_down_at_most.is_some()
+        || all.ramp_steps.is_some()
+        || all.step_for.is_some()
+        || all.quiet_after.is_some();
+    let default = if of_thresholds {
+        GuardMode::Hysteresis
+    } else {
+        GuardMode::Response
+    };
+    copied(&all.mode).unwrap_or(default)
+}
+
+fn response(own: &written::Guard, all: &written::Guard, mistakes: &mut Mistakes) -> guard::Mode {
+    let others = [
+        ("signal", place(&own.signal)),
+        ("interval", place(&own.interval)),
+        ("offAbove", place(&own.off_above)),
+        ("onBelow", place(&own.on_below)),
+        ("samples", place(&own.samples)),
+        ("minimumCalls", place(&own.minimum_calls)),
+        ("coolDown", place(&own.cool_down)),
+        ("coolDownAtMost", place(&own.cool_down_at_most)),
+        ("rampSteps", place(&own.ramp_steps)),
+        ("stepFor", place(&own.step_for)),
+        ("quietAfter", place(&own.quiet_after)),
+        ("threshold", place(&own.threshold)),
+    ];
+    means_nothing(&others, "mode: response", mistakes);
+    let default = guard::Response::default();
+    let (slot, slot_at_most) = ordered(
+        ("slot", &all.slot),
+        ("slotAtMost", &all.slot_at_most),
+        (default.slot, default.slot_at_most),
+        mistakes,
+    );
+    guard::Mode::Response(guard::Response {
+        price: copied(&all.price).map_or(default.price, |share| share.0),
+        limited_retries: copied(&all.limited_retries).map_or(default.limited_retries, |count| {
+            u8::try_from(count).unwrap_or(u8::MAX)
+        }),
+        slot,
+        slot_at_most,
+    })
+}
+
+/// The keys of the mode that measures, which mean nothing in the others.
+fn of_response(own: &written::Guard) -> [(&'static str, Option<crate::diagnostics::Position>); 4] {
+    [
+        ("price", place(&own.price)),
+        ("limitedRetries", place(&own.limited_retries)),
+        ("slot", place(&own.slot)),
+        ("slotAtMost", place(&own.slot_at_most)),
+    ]
 }
 
 fn algorithm1(
@@ -98,6 +239,7 @@ fn algorithm1(
         ("quietAfter", place(&own.quiet_after)),
     ];
     means_nothing(&others, "mode: algorithm1", mistakes);
+    means_nothing(&of_response(own), "mode: algorithm1", mistakes);
     guard::Mode::Algorithm1 {
         threshold: threshold("threshold", &all.threshold, all, signal, mistakes)
             .unwrap_or(Ratio::percent(20)),
@@ -112,6 +254,7 @@ fn hysteresis(
     mistakes: &mut Mistakes,
 ) -> guard::Mode {
     let default = guard::Hysteresis::default();
+    means_nothing(&of_response(own), "mode: hysteresis", mistakes);
     means_nothing(
         &[("threshold", place(&own.threshold))],
         "mode: hysteresis",

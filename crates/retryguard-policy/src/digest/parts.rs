@@ -1,7 +1,8 @@
 //! The machines' settings, taken apart.
 
 use retryguard_core::{
-    Backoff, Failure, backoff, breaker, budget, bulkhead, call, gate, guard, hedge, shed, target, throttle,
+    Backoff, Failure, backoff, breaker, budget, bulkhead, call, gate, guard, hedge, limiter, shed, target,
+    throttle,
 };
 
 use super::line::Lines;
@@ -127,9 +128,11 @@ fn breaker(lines: &mut Lines, settings: &breaker::Settings) {
         open_for_at_most,
         probes,
         close_after,
+        when_down,
     } = settings;
     match trip {
         breaker::Trip::Consecutive(failures) => lines.add("consecutive", failures),
+        breaker::Trip::Silence(failures) => lines.add("silence", failures),
         breaker::Trip::Count { failures, window } => {
             lines.add("count", failures);
             lines.span("window", *window);
@@ -148,6 +151,9 @@ fn breaker(lines: &mut Lines, settings: &breaker::Settings) {
     lines.span("openForAtMost", *open_for_at_most);
     lines.add("probes", probes);
     lines.add("closeAfter", close_after);
+    if let breaker::WhenDown::Wait { most } = when_down {
+        lines.add("waiting", most);
+    }
 }
 
 fn budget(lines: &mut Lines, settings: &budget::Settings) {
@@ -204,6 +210,15 @@ fn bulkhead(lines: &mut Lines, settings: &bulkhead::Settings) {
     let bulkhead::Settings { limit, wait, waiting } = settings;
     match limit {
         bulkhead::Limit::Fixed(limit) => lines.add("limit", limit),
+        bulkhead::Limit::Adaptive(limiter::Settings {
+            most,
+            tolerance,
+            late,
+        }) => {
+            lines.add("most", most);
+            lines.ratio("tolerance", *tolerance);
+            lines.ratio("late", *late);
+        }
         bulkhead::Limit::Gradient {
             initial,
             least,

@@ -10,6 +10,8 @@ mod times;
 
 use std::sync::Arc;
 
+use retryguard_core::guard::Mode;
+
 use crate::{
     compile,
     diagnostics::{Diagnostics, Mistakes},
@@ -111,7 +113,9 @@ pub fn lint(text: &str) -> Result<Report, Diagnostics> {
     let mut mistakes = Mistakes::default();
     let written = read(text, &mut mistakes);
     let policy = compile::policy(&written, &mut mistakes);
-    mistakes.or(()).map(|()| judge(text, &written, &policy))
+    mistakes
+        .or(())
+        .map(|()| judge(text, &written, &in_a_storm(&policy, &written)))
 }
 
 fn judge(text: &str, written: &written::Document, policy: &Policy) -> Report {
@@ -188,6 +192,30 @@ impl Subject {
 
     fn retries(&self) -> bool {
         self.service.target.call.retries > 0
+    }
+}
+
+/// The policy as an overload meets it. A guard that measures allows more than `limitedRetries` only while they are known
+/// to help, so that a service which writes no `maxRetries` retries no more often than that in a storm.
+fn in_a_storm(policy: &Policy, written: &written::Document) -> Policy {
+    let nothing = written::Service::default();
+    let defaults = compile::value(&written.defaults).unwrap_or(&nothing);
+    let listed = compile::value(&written.services).map_or(&[][..], |services| &services.0);
+    let mut policy = policy.clone();
+    limit_retries(&mut policy.defaults, defaults.max_retries.is_some());
+    for (name, service) in &mut policy.services {
+        let own = listed.iter().find(|(listed, _)| listed == name);
+        let own_limit = own.is_some_and(|(_, own)| own.value.max_retries.is_some());
+        limit_retries(service, own_limit || defaults.max_retries.is_some());
+    }
+    policy
+}
+
+fn limit_retries(service: &mut Arc<Service>, is_written: bool) {
+    if let (Some(Mode::Response(rules)), false) = (service.target.guard.map(|guard| guard.mode), is_written) {
+        let service = Arc::make_mut(service);
+        let target = Arc::make_mut(&mut service.target);
+        target.call.retries = target.call.retries.min(rules.limited_retries);
     }
 }
 

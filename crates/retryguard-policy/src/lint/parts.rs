@@ -197,7 +197,7 @@ fn breaker(subject: &Subject, findings: &mut Findings) {
     };
     let attempts = subject.attempts();
     let (needed, what) = match breaker.trip {
-        Trip::Consecutive(failures) => (failures, "failures in a row"),
+        Trip::Consecutive(failures) | Trip::Silence(failures) => (failures, "failures in a row"),
         Trip::Count { failures, .. } => (failures, "failures"),
         Trip::Rate { minimum_calls, .. } => (minimum_calls, "calls"),
     };

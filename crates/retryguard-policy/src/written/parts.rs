@@ -73,16 +73,30 @@ section! {
 
 words! {
     /// What opens a breaker.
-    Trip { "rate" Rate, "count" Count, "consecutive" Consecutive }
+    Trip { "silence" Silence, "rate" Rate, "count" Count, "consecutive" Consecutive }
+}
+
+words! {
+    /// What becomes of calls to a target that is down.
+    WhenDown { "wait" Wait, "fail" Fail }
 }
 
 section! {
     /// The circuit breaker: calls to a target that is known to be down fail at once.
     Breaker in "`breaker`" {
-        /// What opens it: a share of failures (`rate`), a number of failures in the window (`count`), or in a row
-        /// (`consecutive`).
-        "trip" trip: Trip => "rate", "a count opens on volume alone, so that a busy target with few errors loses \
-            all of its traffic; a run in a row can come from one call's retries";
+        /// What opens it: failures without any success between them (`silence`), a share of failures (`rate`), a number of
+        /// failures in the window (`count`), or in a row (`consecutive`). `rate` where keys of it are written, and where the
+        /// guard does not measure.
+        "trip" trip: Trip => "silence", "a breaker is for a target that is down, and that is what answers nothing. More \
+            failures are needed where random failures are common, so that bad luck is not taken for an outage. A share \
+            or a count also opens for targets that still serve most of what they get";
+        /// Calls to a target that is down wait for its recovery, as long as their deadline allows, or fail at once
+        /// (`silence`). A call that is made while another request is served waits only beside few others, because it holds
+        /// that request's worker.
+        "whenDown" when_down: WhenDown => "wait", "an outage that is shorter than the deadline then costs nothing, and \
+            a waiting call costs its target nothing. Choose `fail` where callers have a fallback or few threads";
+        /// How many calls may wait (`silence`).
+        "waiting" waiting: u32 where 1..=MANY => "1000", "a bound on memory: more than a busy process has under way";
         /// The share of failures that opens it (`rate`).
         "ratio" ratio: Share where Ratio::percent(1)..=Ratio::ONE => "80%", "a breaker is for a target that \
             is down: one that still answers every third call is better left to budget and guard. In the tournament, \
@@ -90,23 +104,27 @@ section! {
         /// The calls that must have ended in the window before a share means anything (`rate`).
         "minimumCalls" minimum_calls: u32 where 1..=MANY => "20", "with fewer, a handful of unlucky calls looks like \
             an outage; it also lies well above the attempts of any one call";
-        /// The failures that open it (`count`, `consecutive`).
+        /// The failures that open it (`count`, `consecutive`), and 10 of them under `silence`, where a timeout counts as half
+        /// of one and a rejection as a quarter.
         "failures" failures: u32 where 1..=MANY => "5", "the value that both `count` and `consecutive` breakers in the \
-            field most often carry";
+            field most often carry. Ten without any success are enough to be sure, and a fraction of a second on a \
+            busy client";
         /// The window in which calls and failures are counted (`rate`, `count`).
         "window" window: Duration where Duration::from_millis(100)..=HOUR => "10s", "the budget's interval, so that \
             both look at the same stretch of time";
-        /// How long it stays open the first time.
+        /// How long it stays open the first time (`rate`, `count`, `consecutive`). Under `silence` the shortest time between
+        /// two probes, 50ms; they come once in four usual gaps between attempts.
         "openFor" open_for: Duration where MILLI..=HOUR => "5s", "a restart takes about that long; a shorter pause \
             probes a target that cannot have changed";
-        /// Each failed probe doubles the time, up to this.
+        /// Each failed probe doubles the time, up to this (`rate`, `count`, `consecutive`). Under `silence` the longest time
+        /// between two probes, 1s, and ten times that after timeouts, so that a queue of abandoned work can empty.
         "openForAtMost" open_for_at_most: Duration where MILLI..=HOUR => "10s", "a target that is back is noticed within \
-            ten seconds; one probe every ten seconds costs nothing. In the tournament, a minute loses a tenth of the \
-            goodput of a recovery";
-        /// How many probes may be under way at once while it is half-open.
+            ten seconds; one probe every ten seconds costs nothing";
+        /// How many probes may be under way at once while it is half-open (`rate`, `count`, `consecutive`; `silence` too).
         "probes" probes: u32 where 1..=1000 => "1", "a target that has just come back gets one call and not all that \
             have queued up";
-        /// How many probes must succeed before it closes.
+        /// How many probes must succeed before it closes (`rate`, `count`, `consecutive`); one under `silence`, because
+        /// a target that answers is not down.
         "closeAfter" close_after: u32 where 1..=1000 => "2", "one success may be luck";
     }
 }
@@ -125,15 +143,21 @@ section! {
 
 words! {
     /// How a concurrency limit is chosen.
-    LimitForm { "fixed" Fixed, "gradient" Gradient }
+    LimitForm { "adaptive" Adaptive, "fixed" Fixed, "gradient" Gradient }
 }
 
 section! {
-    /// How many attempts may be under way to the target. Off by default: the right number depends on the target,
-    /// and a wrong one refuses healthy traffic.
+    /// How many attempts may be under way to the target. Without this section, and beside a guard that measures, the form is
+    /// `adaptive` (there is no limit beside another guard): it is felt only while answers come too late, or slowly and beside rejections. Up to 1000 calls then wait here until their
+    /// deadline, where they cost nothing, and not in the target's queue.
     Bulkhead in "`bulkhead`" {
-        /// `fixed`, or `gradient`: a limit that follows the target's latency.
-        "form" form: LimitForm => "fixed", "a limit that does not move can be reasoned about";
+        /// `fixed`; `adaptive`; or `gradient`, a limit that follows the target's latency.
+        "form" form: LimitForm => "fixed", "a limit that is written is meant; without this section the form is \
+            `adaptive`, which reads latency from successes alone, so that random failures and timeouts are \
+            not taken for load";
+        /// The share of an attempt's time that answers may take before they are called late (`adaptive`).
+        "late" late: Share where Ratio::percent(5)..=Ratio::ONE => "33%", "work times vary: an answer that takes a third \
+            of the time on average takes all of it now and then";
         /// The limit (`fixed`).
         "limit" limit: u32 where 1..=MANY => "100", "at 50 ms an answer that is 2000 calls a second, more than most \
             processes make";
@@ -143,10 +167,10 @@ section! {
         "least" least: u32 where 1..=MANY => "1", "one attempt is needed to learn that the target is back";
         /// Never above this (`gradient`).
         "most" most: u32 where 1..=MANY => "1000", "a bound, not an aim";
-        /// How much slower than usual answers may be before the limit shrinks (`gradient`).
+        /// How much slower than usual answers may be before the limit shrinks (`gradient`); under `adaptive` twice.
         "tolerance" tolerance: Factor where Ratio::ONE..=Ratio::percent(1000) => "1.5", "half as slow again is beyond \
             the everyday noise of a healthy target";
-        /// How long an attempt may wait for a place. 0 for not at all.
+        /// How long an attempt may wait for a place. 0 for not at all; until the deadline under `adaptive`.
         "wait" wait: Duration where Duration::ZERO..=HOUR => "0", "a queue turns overload into latency; ask for one \
             where bursts are short";
         /// How many may wait at once.
@@ -171,7 +195,7 @@ section! {
 
 words! {
     /// How the guard decides.
-    GuardMode { "hysteresis" Hysteresis, "algorithm1" Algorithm1 }
+    GuardMode { "response" Response, "hysteresis" Hysteresis, "algorithm1" Algorithm1 }
 }
 
 impl Word for Signal {
@@ -186,13 +210,26 @@ word_is_written!(Signal);
 section! {
     /// Switches a target's retries off while they are counter-productive, and brings them back by a ramp.
     Guard in "`guard`" {
-        /// `hysteresis`, or `algorithm1`: the published algorithm to the letter, kept for comparison.
-        "mode" mode: GuardMode => "hysteresis", "one threshold and a run of consecutive samples flap under a signal \
-            that swings, and judge a light load by a handful of calls";
-        /// What is watched: the share of first attempts rejected for load, the retries per call, or the delay.
+        /// `response` measures what retries add; `hysteresis` compares a signal with two thresholds; `algorithm1` is the
+        /// published algorithm to the letter, kept for comparison. `hysteresis` where keys of it are written.
+        "mode" mode: GuardMode => "response", "random faults and overload both answer 503, so that no threshold on a \
+            rejection rate tells them apart; the number of successes that more retries bring does";
+        /// The least gain, in additional successes per additional attempt, for which a retry is worth sending (`response`).
+        "price" price: Share where Ratio::ZERO..=Ratio::ONE => "15%", "a retry that brings one success in seven is still \
+            worth it to most; raise it where requests are dear";
+        /// The retries of one call while it is unclear whether they help (`response`); `maxRetries` bounds them always.
+        "limitedRetries" limited_retries: u32 where 0..=20 => "2", "within the budget, which bounds what they add";
+        /// The shortest slot of the measurement (`response`). Slots follow the latency.
+        "slot" slot: Duration where Duration::from_millis(10)..=HOUR => "250ms", "a retry waits for about a slot while \
+            it is measured; shorter ones are within the error of clocks";
+        /// The longest slot (`response`).
+        "slotAtMost" slot_at_most: Duration where Duration::from_millis(10)..=HOUR => "4s", "a longer one leaves too few \
+            retries a deadline that allows to put them off";
+        /// What is watched: the share of first attempts rejected for load, the retries per call, or the delay (`hysteresis`,
+        /// `algorithm1`).
         "signal" signal: Signal => "rejections", "it goes on speaking while retries are off, and random faults do \
             not move it";
-        /// How much time one sample covers.
+        /// How much time one sample covers (`hysteresis`, `algorithm1`).
         "interval" interval: Duration where Duration::from_millis(10)..=HOUR => "1s", "five samples make the reaction \
             about five seconds, which the published results need";
         /// Retries go off above this: a share, or a duration for `signal: delay` (`hysteresis`).
@@ -249,8 +286,8 @@ section! {
     Gate in "`gate`" {
         /// Whom a Retry-After holds back: every call to the target of the same or a lower criticality, retries
         /// only, or only the call that met it.
-        "scope" scope: Scope => "target", "a target that asks one call to wait means all of them; otherwise the \
-            next call walks into the same wall";
+        "scope" scope: Scope => "retries", "a server that sheds asks for fewer requests, not for none: where all calls \
+            stop at the first refusal, it stands idle until they come back together";
         /// The longest Retry-After that is believed.
         "atMost" at_most: Duration where Duration::ZERO..=HOUR => "30s", "a target that answers with a day must not \
             take its clients out of service for one";

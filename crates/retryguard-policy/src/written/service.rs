@@ -46,9 +46,9 @@ section! {
     /// over it, key by key, also inside the nested blocks.
     Service in "a service" {
         /// Attempts after the first that failures may cause.
-        "maxRetries" max_retries: u32 where 0..=20 => "2", "the second retry mends what the first did not (at 20% of \
-            random faults 0.8% of calls are left), a third one hardly anything, and every one of them multiplies \
-            through layers";
+        "maxRetries" max_retries: u32 where 0..=20 => "10", "a hard limit, for retries that are known to help. While that is \
+            unclear, `guard.limitedRetries` bounds them to two. Without a guard that measures it is 2: the second \
+            retry mends what the first did not, a third one hardly anything, and each multiplies through layers";
         /// The delay before the first retry, before jitter.
         "initialDelay" initial_delay: Duration where Duration::ZERO..=DAY => "100ms", "longer than the hiccup of a \
             healthy target, shorter than a person notices";
@@ -106,7 +106,7 @@ section! {
         /// The throttle.
         "throttle" throttle: Switch<Throttle> => "off", "see the section";
         /// The bulkhead.
-        "bulkhead" bulkhead: Switch<Bulkhead> => "off", "see the section";
+        "bulkhead" bulkhead: Switch<Bulkhead> => "", "adaptive where nothing is written; see its keys";
         /// Hedging.
         "hedge" hedge: Switch<Hedge> => "off", "see the section";
         /// Retry-After and the do-not-retry mark.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use retryguard_core::{
     Criticality, Ratio,
     backoff::Jitter,
-    breaker::Trip,
+    breaker::{Trip, WhenDown},
     budget::{self, Reserve},
+    bulkhead::Limit,
     guard::Mode,
 };
 use retryguard_policy::{Policy, Trust};
@@ -19,7 +20,7 @@ fn an_empty_file_is_the_safe_policy() {
     }
     let service = safe.service("any");
     let target = &service.target;
-    assert_eq!(target.call.retries, 2);
+    assert_eq!(target.call.retries, 10, "for retries that are known to help");
     assert_eq!(target.call.backoff.jitter, Jitter::Full);
     assert_eq!(
         target.budget,
@@ -33,15 +34,64 @@ fn an_empty_file_is_the_safe_policy() {
         })
     );
     let guard = target.guard.expect("the guard is on");
-    assert!(matches!(guard.mode, Mode::Hysteresis(_)));
+    assert!(matches!(guard.mode, Mode::Response(rules) if rules.limited_retries == 2));
     let breaker = target.breaker.expect("the breaker is on");
-    assert!(matches!(breaker.trip, Trip::Rate { .. }));
+    assert_eq!(breaker.trip, Trip::Silence(10));
+    assert!(matches!(breaker.when_down, WhenDown::Wait { most: 1000 }));
+    let bulkhead = target.bulkhead.expect("the bulkhead is on");
+    assert!(matches!(bulkhead.limit, Limit::Adaptive(_)));
     assert!(!target.call.retry_retried);
-    assert!(target.throttle.is_none() && target.bulkhead.is_none() && target.hedge.is_none());
+    assert!(target.throttle.is_none() && target.hedge.is_none());
     assert_eq!(service.criticality, Criticality::Critical);
     assert_eq!(service.replay_limit, 64 * 1024);
     assert_eq!(safe.remote_period(), Duration::from_secs(60));
     assert!(!safe.gateway_retries());
+}
+
+/// Files that were written before the guard measured keep their meaning.
+#[test]
+fn keys_of_a_mode_choose_it() {
+    let target = |keys: &str| {
+        let text = format!("services: {{a: {{ {keys} }}}}");
+        Policy::parse(&text).unwrap().service("a").target.clone()
+    };
+    let old = target("guard: {offAbove: 30%}, breaker: {ratio: 60%}, bulkhead: {limit: 7}, maxRetries: 3");
+    assert!(matches!(old.guard.unwrap().mode, Mode::Hysteresis(_)));
+    assert!(matches!(old.breaker.unwrap().trip, Trip::Rate { .. }));
+    assert_eq!(old.breaker.unwrap().when_down, WhenDown::Fail);
+    assert_eq!(old.bulkhead.unwrap().limit, Limit::Fixed(7));
+    assert_eq!(old.call.retries, 3);
+    assert_eq!(
+        target("guard: {offAbove: 30%}").call.retries,
+        2,
+        "nothing measures"
+    );
+    let bare = target("guard: off");
+    assert_eq!(bare.call.retries, 2);
+    assert!(bare.bulkhead.is_none() && matches!(bare.breaker.unwrap().trip, Trip::Rate { .. }));
+    assert_eq!(target("maxRetries: 3").call.retries, 3, "a hard limit");
+    assert!(target("bulkhead: off").bulkhead.is_none());
+    let failing = target("breaker: {whenDown: fail, failures: 20}").breaker.unwrap();
+    assert_eq!(
+        (failing.trip, failing.when_down),
+        (Trip::Silence(20), WhenDown::Fail)
+    );
+    for (keys, message) in [
+        ("guard: {price: 20%, coolDown: 5s}", "price"),
+        ("guard: {mode: response, samples: 5}", "samples"),
+        ("breaker: {trip: rate, whenDown: wait}", "whenDown"),
+        ("breaker: {whenDown: fail, waiting: 5}", "waiting"),
+        ("bulkhead: {form: fixed, late: 50%}", "late"),
+        ("bulkhead: {form: adaptive, limit: 5}", "limit"),
+    ] {
+        let mistakes = Policy::parse(&format!("defaults: {{ {keys} }}"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            mistakes.contains(message) && mistakes.contains("means nothing"),
+            "{keys}: {mistakes}"
+        );
+    }
 }
 
 #[test]

@@ -119,8 +119,9 @@ fn breakers_trip_in_three_ways() {
         (fixed.open_for, fixed.open_for_at_most),
         (Duration::from_secs(120), Duration::from_secs(120))
     );
+    assert_eq!(trip("services: {a: {breaker: on}}"), Trip::Silence(10));
     assert_eq!(
-        trip("services: {a: {breaker: on}}"),
+        trip("services: {a: {breaker: {trip: rate}}}"),
         breaker::Settings::default().trip
     );
 }

@@ -129,7 +129,7 @@ fn keys_that_contradict_each_other_are_told() {
             "`openFor` is above",
         ),
         (
-            "defaults: {breaker: {failures: 5}}",
+            "defaults: {breaker: {trip: rate, failures: 5}}",
             "means nothing with `trip: rate`",
         ),
         (

@@ -29,6 +29,8 @@ enum Keys {
     None,
     New,
     Same,
+    /// A request that reads, without a key.
+    Read,
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -87,25 +89,60 @@ async fn transactions(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let store = SqliteStore::open(file).await?;
     let pool = store.pool().clone();
-    sqlx::raw_sql("CREATE TABLE payments (cents INTEGER)")
-        .execute(&pool)
-        .await?;
-    let app = Router::new().route("/", post(pay_sqlite)).with_state(pool);
-    runners.push(Runner::new("one transaction", "sqlite plain", app.clone(), Keys::None).await?);
-    let app = app.layer(IdempotencyLayer::new(store));
-    runners.push(Runner::new("one transaction", "sqlite", app, Keys::New).await?);
+    sqlx::raw_sql(TABLES).execute(&pool).await?;
+    let app = Router::new()
+        .route("/", post(pay_sqlite).get(read_sqlite))
+        .with_state(pool);
+    compare(runners, "sqlite", &app, Arc::new(store)).await?;
     if let Some(postgres) = postgres {
         let store = PostgresStore::connect(&postgres.url()).await?;
         let pool = store.pool().clone();
-        sqlx::raw_sql("CREATE TABLE payments (cents INTEGER)")
-            .execute(&pool)
-            .await?;
-        let app = Router::new().route("/", post(pay_postgres)).with_state(pool);
-        runners.push(Runner::new("one transaction", "postgres plain", app.clone(), Keys::None).await?);
-        let app = app.layer(IdempotencyLayer::new(store));
-        runners.push(Runner::new("one transaction", "postgres", app, Keys::New).await?);
+        sqlx::raw_sql(TABLES).execute(&pool).await?;
+        let app = Router::new()
+            .route("/", post(pay_postgres).get(read_postgres))
+            .with_state(pool);
+        compare(runners, "postgres", &app, Arc::new(store)).await?;
     }
     Ok(())
+}
+
+/// The handler alone, the layer with a claim of its own, and the layer with the claim in the handler's transaction.
+async fn compare(
+    runners: &mut Vec<Runner>,
+    name: &'static str,
+    app: &Router,
+    store: Arc<dyn IdempotencyStore>,
+) -> Result<(), std::io::Error> {
+    let layer = IdempotencyLayer::shared(store);
+    let apart = app.clone().layer(layer.clone());
+    let together = app
+        .clone()
+        .layer(layer.namespace("together").in_transaction(true));
+    for (group, app, keys) in [
+        ("effect, plain", app.clone(), Keys::None),
+        ("effect, two steps", apart, Keys::New),
+        ("effect, one transaction", together.clone(), Keys::New),
+        ("read, plain", app.clone(), Keys::Read),
+        ("read, replay", together, Keys::Same),
+    ] {
+        runners.push(Runner::new(group, name, app, keys).await?);
+    }
+    Ok(())
+}
+
+const TABLES: &str = "CREATE TABLE payments (cents INTEGER);
+    CREATE TABLE receipts (number INTEGER PRIMARY KEY, text VARCHAR);
+    INSERT INTO receipts VALUES (1, 'paid')";
+const READ: &str = "SELECT text FROM receipts WHERE number = 1";
+
+async fn read_sqlite(State(pool): State<SqlitePool>) -> String {
+    let read = sqlx::query_scalar(READ).fetch_one(&pool);
+    read.await.expect("the database is there")
+}
+
+async fn read_postgres(State(pool): State<PgPool>) -> String {
+    let read = sqlx::query_scalar(READ).fetch_one(&pool);
+    read.await.expect("the database is there")
 }
 
 const PAY: &str = "INSERT INTO payments VALUES (1000)";
@@ -166,9 +203,12 @@ impl Runner {
     async fn turn(&mut self, client: &reqwest::Client, round: usize) -> Result<(), reqwest::Error> {
         let before = now();
         for number in 0..REQUESTS {
-            let mut request = client.post(&self.url).body("10 euros");
+            let mut request = match self.keys {
+                Keys::Read => client.get(&self.url),
+                _ => client.post(&self.url).body("10 euros"),
+            };
             match self.keys {
-                Keys::None => {}
+                Keys::None | Keys::Read => {}
                 Keys::New => {
                     let key = format!("\"{} {} {round} {number}\"", self.group, self.name);
                     request = request.header("idempotency-key", key);

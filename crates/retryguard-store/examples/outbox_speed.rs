@@ -1,29 +1,37 @@
 //! What the outbox costs beside a loop written by hand, on one PostgreSQL server, all in one run, by turns. Prints
-//! `group`, `name` and microseconds an event: `cargo xtask evidence store-speed` makes the table.
+//! `group`, `name` and a figure: `cargo xtask evidence store-speed` makes the table.
 
 use std::{
+    future::ready,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use retryguard_parts::Postgres;
 use retryguard_store::{
-    migrations,
-    outbox::{Event, Message, OutboxStore as _, PostgresOutbox, PublishError, Settings, Worker},
+    Backend, StoreError, migrations,
+    outbox::{
+        Claimed, Counts, Event, Message, OutboxStore, Parked, PostgresOutbox, PublishError, Settings,
+        Settled, Worker,
+    },
 };
 use sqlx::{PgPool, Row as _, postgres::PgPoolOptions};
+use tokio::sync::mpsc;
 
-/// Everybody comes by turns, this often; the fastest turn of each counts, so that a busy machine slows all alike.
-const ROUNDS: usize = 5;
+/// All come by turns, this often; the fastest turn of each counts, so that a busy machine slows all alike.
+const ROUNDS: usize = 3;
 /// Events of one turn.
-const EVENTS: usize = 4000;
+const EVENTS: usize = 100_000;
+/// Events of one turn of those that are slower.
+const FEW: usize = 10_000;
 /// Events written in one transaction of their own, of one turn.
 const WRITES: usize = 500;
 const KEYS: usize = 100;
-const BATCH: i64 = 200;
+/// Events whose way from commit to publication is timed.
+const TIMED: usize = 200;
 const PAYLOAD: [u8; 200] = [b'x'; 200];
 
 /// What is compared.
@@ -38,42 +46,114 @@ enum Who {
     Keyed,
 }
 
+impl Who {
+    const ALL: [Self; 3] = [Self::ByHand, Self::Alone, Self::Keyed];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::ByHand => "by hand",
+            Self::Alone => "without keys",
+            Self::Keyed => "with keys",
+        }
+    }
+}
+
+type Done<T> = Result<T, Box<dyn std::error::Error>>;
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Done<()> {
     let Some(server) = Postgres::start() else {
         return Err("PostgreSQL is not on this machine".into());
     };
     let pool = PgPoolOptions::new()
-        .max_connections(8)
+        .max_connections(40)
         // The loop by hand would be asked before every transaction whether its connection lives; so would ours.
         .test_before_acquire(false)
         .connect(&server.url())
         .await?;
     migrations::postgres(&pool).await?;
-    sqlx::raw_sql(
-        "CREATE TABLE by_hand (id BIGSERIAL PRIMARY KEY, topic TEXT NOT NULL, payload BYTEA NOT NULL)",
-    )
-    .execute(&pool)
-    .await?;
-    let everybody = [Who::ByHand, Who::Alone, Who::Keyed];
-    let mut best = [[Duration::MAX; 2]; 3];
+    prepare(&pool).await?;
+
+    let mut figures = Figures::default();
     for _ in 0..ROUNDS {
-        for (who, best) in everybody.into_iter().zip(&mut best) {
-            let written = write(&pool, who).await? / u32::try_from(WRITES)?;
-            let published = publish(&pool, who).await? / u32::try_from(EVENTS)?;
-            *best = [best[0].min(written), best[1].min(published)];
+        for who in Who::ALL {
+            let span = write(&pool, who).await?;
+            figures.note("write".to_owned(), who.name().to_owned(), span, WRITES);
+        }
+        for workers in [1, 4, 16] {
+            for batch in [200, 1000] {
+                for who in Who::ALL {
+                    let span = publish(&pool, who, workers, batch, EVENTS).await?;
+                    let group = format!("publish {workers} {batch}");
+                    figures.note(group, who.name().to_owned(), span, EVENTS);
+                }
+            }
+        }
+        for who in [Who::Alone, Who::Keyed] {
+            let span = publish_by_key(&pool, who).await?;
+            figures.note("publish by key".to_owned(), who.name().to_owned(), span, FEW);
         }
     }
-    for (name, best) in ["by hand", "without keys", "with keys"].into_iter().zip(best) {
-        for (group, span) in ["write", "publish"].into_iter().zip(best) {
-            println!("{group}\t{name}\t{:.3}", span.as_secs_f64() * 1e6);
+    figures.print();
+    for (name, apart) in [("same process", false), ("another process", true)] {
+        let mut spans = latencies(&pool, &server.url(), apart).await?;
+        spans.sort();
+        for (group, place) in [("latency p50", 50), ("latency p99", 99)] {
+            println!("{group}\t{name}\t{:.3}", micros(spans[spans.len() * place / 100]));
         }
     }
     Ok(())
 }
 
+fn micros(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e6
+}
+
+/// The best of every turn.
+#[derive(Default)]
+struct Figures(Vec<(String, String, f64)>);
+
+impl Figures {
+    fn note(&mut self, group: String, name: String, span: Duration, events: usize) {
+        let each = micros(span) / events as f64;
+        eprintln!("{group}, {name}: {each:.2} µs an event");
+        match self.0.iter_mut().find(|(g, n, _)| *g == group && *n == name) {
+            Some((_, _, best)) => *best = best.min(each),
+            None => self.0.push((group, name, each)),
+        }
+    }
+
+    fn print(&self) {
+        for (group, name, each) in &self.0 {
+            println!("{group}\t{name}\t{each:.3}");
+        }
+    }
+}
+
+/// Tables for the loop by hand, and the keys of ours as the outbox itself writes them.
+async fn prepare(pool: &PgPool) -> Done<()> {
+    sqlx::raw_sql(
+        "CREATE TABLE by_hand (id BIGSERIAL PRIMARY KEY, topic TEXT NOT NULL, payload BYTEA NOT NULL)",
+    )
+    .execute(pool)
+    .await?;
+    let outbox = PostgresOutbox::new(pool.clone());
+    let mut transaction = pool.begin().await?;
+    for number in 0..KEYS {
+        put(&outbox, &mut transaction, Who::Keyed, number).await?;
+    }
+    transaction.commit().await?;
+    sqlx::raw_sql(
+        "CREATE TABLE keys AS SELECT lane, part, topic, key, headers, payload FROM retryguard_outbox",
+    )
+    .execute(pool)
+    .await?;
+    clear(pool).await?;
+    Ok(())
+}
+
 /// One transaction after the other, with one event each.
-async fn write(pool: &PgPool, who: Who) -> Result<Duration, Box<dyn std::error::Error>> {
+async fn write(pool: &PgPool, who: Who) -> Done<Duration> {
     let outbox = PostgresOutbox::new(pool.clone());
     let from = now();
     for number in 0..WRITES {
@@ -91,7 +171,7 @@ async fn put(
     transaction: &mut sqlx::PgConnection,
     who: Who,
     number: usize,
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Done<()> {
     if who == Who::ByHand {
         let insert = sqlx::query("INSERT INTO by_hand (topic, payload) VALUES ('t', $1)").bind(&PAYLOAD[..]);
         insert.execute(transaction).await?;
@@ -105,59 +185,115 @@ async fn put(
     Ok(())
 }
 
-/// A backlog is published by one worker, to a publisher that takes no time.
-async fn publish(pool: &PgPool, who: Who) -> Result<Duration, Box<dyn std::error::Error>> {
-    let outbox = PostgresOutbox::new(pool.clone());
-    let mut transaction = pool.begin().await?;
-    for number in 0..EVENTS {
-        put(&outbox, &mut transaction, who, number).await?;
-    }
-    transaction.commit().await?;
-    sqlx::raw_sql("ANALYZE").execute(pool).await?;
+/// A backlog, written by one statement: a hundred thousand transactions would take longer than all the rest.
+async fn fill(pool: &PgPool, who: Who, events: usize) -> Done<()> {
+    let statement = match who {
+        Who::ByHand => {
+            "INSERT INTO by_hand (topic, payload) SELECT 't', k.payload
+             FROM (SELECT payload FROM keys LIMIT 1) k CROSS JOIN generate_series(1, $1)"
+        }
+        Who::Alone => {
+            "INSERT INTO retryguard_outbox (lane, part, topic, headers, payload)
+             SELECT 'u' || gen_random_uuid(), floor(random() * 64), k.topic, k.headers, k.payload
+             FROM (SELECT * FROM keys LIMIT 1) k CROSS JOIN generate_series(1, $1)"
+        }
+        Who::Keyed => {
+            "INSERT INTO retryguard_outbox (lane, part, topic, key, headers, payload)
+             SELECT k.lane, k.part, k.topic, k.key, k.headers, k.payload
+             FROM generate_series(1, $1 / (SELECT count(*) FROM keys)) CROSS JOIN keys k"
+        }
+    };
+    let fill = sqlx::query(statement).bind(i64::try_from(events)?);
+    fill.execute(pool).await?;
+    sqlx::raw_sql("ANALYZE; CHECKPOINT").execute(pool).await?;
+    Ok(())
+}
+
+/// A backlog is published by some workers, to a publisher that takes no time.
+async fn publish(pool: &PgPool, who: Who, workers: usize, batch: u32, events: usize) -> Done<Duration> {
+    fill(pool, who, events).await?;
     let from = now();
     if who == Who::ByHand {
-        while loop_by_hand(pool).await? > 0 {}
-    } else {
-        let published = Arc::new(AtomicUsize::new(0));
-        let publish = {
-            let published = published.clone();
-            move |_: Message| {
-                published.fetch_add(1, Ordering::Relaxed);
-                std::future::ready(Ok::<(), PublishError>(()))
-            }
-        };
-        let settings = Settings {
-            concurrency: 200,
-            batch: 200,
-            keep: Duration::ZERO,
-            ..Settings::default()
-        };
-        let worker = Worker::new(outbox.clone(), publish, settings)?.start();
-        // Counting the backlog all the time would be work for the server that the loop by hand does not have.
-        while published.load(Ordering::Relaxed) < EVENTS || outbox.counts().await?.pending > 0 {
-            pause().await;
+        let loops: Vec<_> = (0..workers)
+            .map(|_| {
+                let pool = pool.clone();
+                tokio::spawn(async move {
+                    while loop_by_hand(&pool, batch).await? > 0 {}
+                    Ok::<(), sqlx::Error>(())
+                })
+            })
+            .collect();
+        for one in loops {
+            one.await??;
         }
-        let span = from.elapsed();
-        worker.stop().await;
-        clear(pool).await?;
-        return Ok(span);
+    } else {
+        let outboxes = (0..workers).map(|_| PostgresOutbox::new(pool.clone()));
+        run(pool, outboxes, batch, events).await?;
     }
     let span = from.elapsed();
     clear(pool).await?;
     Ok(span)
 }
 
-async fn loop_by_hand(pool: &PgPool) -> sqlx::Result<usize> {
+/// As before there were parts: every key is claimed and reported by itself.
+async fn publish_by_key(pool: &PgPool, who: Who) -> Done<Duration> {
+    fill(pool, who, FEW).await?;
+    let from = now();
+    run(pool, [ByKey(PostgresOutbox::new(pool.clone()))], 200, FEW).await?;
+    let span = from.elapsed();
+    clear(pool).await?;
+    Ok(span)
+}
+
+async fn run<S: OutboxStore>(
+    pool: &PgPool,
+    outboxes: impl IntoIterator<Item = S>,
+    batch: u32,
+    events: usize,
+) -> Done<()> {
+    let published = Arc::new(AtomicUsize::new(0));
+    let mut running = Vec::new();
+    for outbox in outboxes {
+        let published = published.clone();
+        let publish = move |_: Message| {
+            published.fetch_add(1, Ordering::Relaxed);
+            ready(Ok::<(), PublishError>(()))
+        };
+        let settings = Settings {
+            concurrency: 200,
+            batch,
+            keep: Duration::ZERO,
+            ..Settings::default()
+        };
+        running.push(Worker::new(outbox, publish, settings)?.start());
+    }
+    // Looking all the time would be work for the server that the loop by hand does not have.
+    while published.load(Ordering::Relaxed) < events || waits(pool).await? {
+        pause(Duration::from_millis(2)).await;
+    }
+    for worker in running {
+        worker.stop().await;
+    }
+    Ok(())
+}
+
+/// By the index: reading over the rows that were deleted would take longer than publishing them.
+async fn waits(pool: &PgPool) -> sqlx::Result<bool> {
+    let one = sqlx::query("SELECT 1 FROM retryguard_outbox WHERE state = 0 ORDER BY part LIMIT 1");
+    Ok(one.fetch_optional(pool).await?.is_some())
+}
+
+async fn loop_by_hand(pool: &PgPool, batch: u32) -> sqlx::Result<usize> {
     let mut transaction = pool.begin().await?;
     let rows =
         sqlx::query("SELECT id, topic, payload FROM by_hand ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED")
-            .bind(BATCH)
+            .bind(i64::from(batch))
             .fetch_all(&mut *transaction)
             .await?;
     let mut done = Vec::with_capacity(rows.len());
     for row in &rows {
         let _: (String, Vec<u8>) = (row.try_get(1)?, row.try_get(2)?);
-        std::future::ready(()).await;
+        ready(()).await;
         done.push(row.try_get::<i64, _>(0)?);
     }
     sqlx::query("DELETE FROM by_hand WHERE id = ANY($1)")
@@ -168,7 +304,40 @@ async fn loop_by_hand(pool: &PgPool) -> sqlx::Result<usize> {
     Ok(rows.len())
 }
 
-/// Everybody finds empty tables without the dead rows of those before.
+/// From the end of the commit to the publisher, with a worker that has nothing else to do.
+async fn latencies(pool: &PgPool, url: &str, apart: bool) -> Done<Vec<Duration>> {
+    let outbox = PostgresOutbox::new(pool.clone());
+    let (send, mut published) = mpsc::unbounded_channel();
+    let publish = move |_: Message| {
+        let _ = send.send(now());
+        ready(Ok::<(), PublishError>(()))
+    };
+    let worker = Worker::new(outbox.clone(), publish, Settings::default())?.start();
+    // Another pool knows nothing of this one: it wakes the worker through the server.
+    let (pool, outbox) = if apart {
+        let pool = PgPool::connect(url).await?;
+        (pool.clone(), PostgresOutbox::new(pool))
+    } else {
+        (pool.clone(), outbox)
+    };
+    pause(Duration::from_millis(500)).await;
+    let mut spans = Vec::new();
+    for number in 0..TIMED {
+        let mut transaction = pool.begin().await?;
+        put(&outbox, &mut transaction, Who::Keyed, number).await?;
+        transaction.commit().await?;
+        let from = now();
+        outbox.wake();
+        let at = published.recv().await.ok_or("the worker has ended")?;
+        spans.push(at.saturating_duration_since(from));
+        pause(Duration::from_millis(10)).await;
+    }
+    worker.stop().await;
+    clear(&pool).await?;
+    Ok(spans)
+}
+
+/// All find empty tables without the dead rows of those before.
 async fn clear(pool: &PgPool) -> sqlx::Result<()> {
     sqlx::raw_sql("TRUNCATE by_hand, retryguard_outbox, retryguard_outbox_lanes")
         .execute(pool)
@@ -176,12 +345,62 @@ async fn clear(pool: &PgPool) -> sqlx::Result<()> {
     Ok(())
 }
 
+/// The same outbox, without batches.
+#[derive(Clone)]
+struct ByKey(PostgresOutbox);
+
+impl OutboxStore for ByKey {
+    fn backend(&self) -> Backend {
+        self.0.backend()
+    }
+
+    async fn claim(&self, lanes: u32, events: u32, lease: Duration) -> Result<Vec<Claimed>, StoreError> {
+        self.0.claim(lanes, events, lease).await
+    }
+
+    async fn settle(&self, lanes: &[Settled], keep: bool) -> Result<usize, StoreError> {
+        self.0.settle(lanes, keep).await
+    }
+
+    async fn counts(&self) -> Result<Counts, StoreError> {
+        self.0.counts().await
+    }
+
+    async fn parked(&self, after: i64, limit: u32) -> Result<Vec<Parked>, StoreError> {
+        self.0.parked(after, limit).await
+    }
+
+    async fn retry(&self, number: i64) -> Result<bool, StoreError> {
+        self.0.retry(number).await
+    }
+
+    async fn discard(&self, number: i64) -> Result<bool, StoreError> {
+        self.0.discard(number).await
+    }
+
+    async fn release_held(&self) -> Result<(), StoreError> {
+        self.0.release_held().await
+    }
+
+    async fn clean(&self, age: Duration, limit: u32) -> Result<u64, StoreError> {
+        self.0.clean(age, limit).await
+    }
+
+    fn wake(&self) {
+        self.0.wake();
+    }
+
+    async fn woken(&self) {
+        self.0.woken().await;
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-fn now() -> std::time::Instant {
-    std::time::Instant::now()
+fn now() -> Instant {
+    Instant::now()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the end is looked for now and then")]
-async fn pause() {
-    tokio::time::sleep(Duration::from_millis(2)).await;
+async fn pause(span: Duration) {
+    tokio::time::sleep(span).await;
 }

@@ -57,6 +57,7 @@ mod future;
 mod guarded;
 mod key;
 mod layer;
+mod machine;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -79,6 +80,7 @@ pub use claim::Claim;
 pub use future::IdempotencyFuture;
 pub use key::{IDEMPOTENCY_KEY, MalformedKey};
 pub use layer::IdempotencyLayer;
+pub use machine::Open;
 pub use memory::MemoryStore;
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;

@@ -21,6 +21,14 @@ const SQLITE: &[Step] = &[
         number: 2,
         sql: include_str!("../migrations/sqlite/0002_outbox.sql"),
     },
+    Step {
+        number: 3,
+        sql: include_str!("../migrations/sqlite/0003_lock_length.sql"),
+    },
+    Step {
+        number: 4,
+        sql: include_str!("../migrations/sqlite/0004_outbox_clock.sql"),
+    },
 ];
 
 #[cfg(feature = "postgres")]
@@ -32,6 +40,14 @@ const POSTGRES: &[Step] = &[
     Step {
         number: 2,
         sql: include_str!("../migrations/postgres/0002_outbox.sql"),
+    },
+    Step {
+        number: 3,
+        sql: include_str!("../migrations/postgres/0003_lock_length.sql"),
+    },
+    Step {
+        number: 4,
+        sql: include_str!("../migrations/postgres/0004_outbox_parts.sql"),
     },
 ];
 

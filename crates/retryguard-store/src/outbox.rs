@@ -45,6 +45,7 @@
 //! [`Settings::after_parking`]. Parked events are listed, retried and discarded through [`OutboxStore`]. An
 //! event whose publishing ends the worker itself is parked after [`Settings::crashes`].
 
+mod batch;
 mod event;
 mod lane;
 mod memory;
@@ -66,6 +67,9 @@ pub use publish::{PublishError, Publisher};
 pub use settings::{AfterParking, Settings, SettingsError};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteOutbox;
-pub use store::{Claimed, Counts, OutboxStore, Parked, Settled, Trouble};
+pub use store::{
+    Batch, BatchLane, BatchReport, BatchSettled, Claimed, Counts, OutboxStore, Parked, PartClaim, Settled,
+    Taken, Trouble,
+};
 pub use telemetry::METRICS;
 pub use worker::{Running, Worker};

@@ -1,8 +1,14 @@
 //! What a handler gets of the request's key.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use super::{Held, KeyId};
+use super::{Held, KeyId, Open};
 use crate::Backend;
 
 /// The handler's hold on the key of its request, in the request's extensions: take it with axum's
@@ -15,17 +21,44 @@ use crate::Backend;
     expect(dead_code, reason = "only databases with transactions complete a claim")
 )]
 pub struct Claim {
-    pub(super) held: Held,
+    pub(super) hold: Hold,
     pub(super) backend: Backend,
     pub(super) keep: Duration,
     /// The largest response that may be stored.
     pub(super) limit: usize,
+    /// Whether another request was faster.
+    pub(super) lost: Lost,
+}
+
+/// How the key is held.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Hold {
+    /// A record says so.
+    Claimed(Held),
+    /// No record yet: the transaction of the effect stores it.
+    Open(Open),
+}
+
+/// Set when a claim could not be completed because another request was faster.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Lost(Arc<AtomicBool>);
+
+impl Lost {
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl Claim {
-    pub(super) const fn new(held: Held, backend: Backend, keep: Duration, limit: usize) -> Self {
+    pub(super) const fn new(hold: Hold, backend: Backend, keep: Duration, limit: usize, lost: Lost) -> Self {
         Self {
-            held,
+            hold,
+            lost,
             backend,
             keep,
             limit,
@@ -36,13 +69,20 @@ impl Claim {
     /// not in the store's database, make it unique there.
     #[must_use]
     pub const fn id(&self) -> KeyId {
-        self.held.id
+        match &self.hold {
+            Hold::Claimed(held) => held.id,
+            Hold::Open(open) => open.asked.id,
+        }
     }
 
-    /// The fencing token: whoever claims the key after us has a greater one.
+    /// The fencing token: a later claim of the key has a greater one. None where the key is claimed in the
+    /// transaction of the effect ([`super::IdempotencyLayer::in_transaction`]), which fences by itself.
     #[must_use]
-    pub const fn token(&self) -> i64 {
-        self.held.token
+    pub const fn token(&self) -> Option<i64> {
+        match &self.hold {
+            Hold::Claimed(held) => Some(held.token),
+            Hold::Open(_) => None,
+        }
     }
 }
 

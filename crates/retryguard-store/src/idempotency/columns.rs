@@ -1,9 +1,11 @@
 //! A response as the columns of a database.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::StoredResponse;
+use super::{Fingerprint, StoredResponse, machine::Record};
 
 /// Headers as bytes: for each its name and its value, both after their length. JSON could not hold every value,
 /// because a header's bytes need not be text.
@@ -46,11 +48,7 @@ fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
 pub(super) struct Unreadable(pub(super) &'static str);
 
 /// A response from the columns of a database.
-pub(super) fn restore(
-    status: i64,
-    headers: &[u8],
-    body: Option<Vec<u8>>,
-) -> Result<StoredResponse, Unreadable> {
+fn restore(status: i64, headers: &[u8], body: Option<Vec<u8>>) -> Result<StoredResponse, Unreadable> {
     let status = u16::try_from(status)
         .ok()
         .and_then(|status| StatusCode::from_u16(status).ok())
@@ -60,6 +58,40 @@ pub(super) fn restore(
         headers: decode(headers).ok_or(Unreadable("headers"))?,
         body: body.map(Bytes::from),
     })
+}
+
+/// The columns of a record, as a database gives them.
+pub(super) struct Columns {
+    pub(super) fingerprint: Vec<u8>,
+    pub(super) token: i64,
+    /// In microseconds; not positive where the lock has run out.
+    pub(super) lock_left: i64,
+    /// None where an earlier version of this crate wrote the record.
+    pub(super) lock: Option<i64>,
+    pub(super) expired: bool,
+    /// Status, headers and body.
+    pub(super) response: Option<(i64, Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl Columns {
+    pub(super) fn record(self) -> Result<Record, Unreadable> {
+        let micros = |span: i64| Duration::from_micros(u64::try_from(span).unwrap_or(0));
+        Ok(Record {
+            fingerprint: Fingerprint(
+                self.fingerprint
+                    .try_into()
+                    .map_err(|_| Unreadable("fingerprint"))?,
+            ),
+            token: self.token,
+            lock_left: micros(self.lock_left),
+            lock: micros(self.lock.unwrap_or(self.lock_left)),
+            expired: self.expired,
+            response: self
+                .response
+                .map(|(status, headers, body)| restore(status, &headers, body))
+                .transpose()?,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::{
     Asked, Claim, Fingerprint, Held, IDEMPOTENCY_REPLAYED, IdempotencyBody, IdempotencyStore, KeyId,
     OnStoreFailure, Standing, StoredResponse,
     body::{End, Read},
-    claim::Completed,
+    claim::{Completed, Hold, Lost},
     future::Gone,
     problem::Problem,
     settings::Settings,
@@ -49,10 +49,15 @@ where
         Ok(body) => body,
         Err(problem) => return Ok(this.refuse(&problem)),
     };
+    // Before the store is asked: an answer that is there at once would otherwise win against the deadline.
+    if this.is_late() {
+        return Ok(this.refuse(&Problem::TooLate));
+    }
     let asked = this.asked(&head, &key, &body);
     gone.asked();
-    let held = match this.claim(asked, &gone).await {
-        Ok(Standing::Yours(held)) => Some(held),
+    let hold = match this.claim(asked, &gone).await {
+        Ok(Standing::Yours(held)) => Some(Hold::Claimed(held)),
+        Ok(Standing::Open(open)) => Some(Hold::Open(open)),
         Ok(Standing::Done(stored)) => return Ok(this.replay(stored)),
         Ok(Standing::OtherRequest) => {
             return Ok(this.refuse(&Problem::OtherRequest(this.settings.other_request)));
@@ -63,29 +68,42 @@ where
             Err(problem) => return Ok(this.refuse(&problem)),
         },
     };
-    let Some(held) = held else {
+    let Some(hold) = hold else {
         telemetry::count("unguarded", this.store.backend());
         let response = inner.call(Request::from_parts(head, A::from(body))).await?;
         return Ok(response.map(IdempotencyBody::handler));
     };
-    let mut release = Release {
-        store: this.store.clone(),
-        held: Some(held),
-    };
-    if gone.is_gone() {
-        // The client has left before anything was done.
+    let mut release = Release::new(this.store.clone(), hold);
+    if gone.is_gone() || this.is_late() {
+        // The client has left, or has no use for an answer any more, before anything was done.
         release.now().await;
         return Ok(this.refuse(&Problem::TooLate));
     }
+    let lost = Lost::default();
     head.extensions.insert(Claim::new(
-        held,
+        hold,
         this.store.backend(),
         this.settings.keep,
         this.settings.response_limit,
+        lost.clone(),
     ));
-    let lock_end = clock::now() + this.settings.lock;
+    let work = Work {
+        asked,
+        hold,
+        lost,
+        lock_end: clock::now() + this.settings.lock,
+    };
     let response = inner.call(Request::from_parts(head, A::from(body))).await?;
-    this.settle(response, release, asked, lock_end, &gone).await
+    this.settle(response, release, work, &gone).await
+}
+
+/// A request whose handler works.
+struct Work {
+    asked: Asked,
+    hold: Hold,
+    /// Whether the handler found that another request was faster.
+    lost: Lost,
+    lock_end: Instant,
 }
 
 impl Guarded {
@@ -133,7 +151,12 @@ impl Guarded {
         }
         let mut pause = POLL;
         loop {
-            let standing = self.bounded(self.store.claim(asked)).await?;
+            let answer = if self.settings.in_transaction {
+                self.store.look(asked)
+            } else {
+                self.store.claim(asked)
+            };
+            let standing = self.bounded(answer).await?;
             let Standing::Busy(left) = standing else {
                 return Ok(standing);
             };
@@ -159,9 +182,14 @@ impl Guarded {
         })
     }
 
+    /// Whether the deadline of the request has passed.
+    fn is_late(&self) -> bool {
+        self.end.is_some_and(|end| end <= clock::now())
+    }
+
     fn without_store(&self, error: StoreError) -> Result<(), Problem> {
         tracing::warn!(target: "retryguard", %error, "the store of idempotency keys failed");
-        if self.end.is_some_and(|end| end <= clock::now()) {
+        if self.is_late() {
             return Err(Problem::TooLate);
         }
         match self.settings.on_store_failure {
@@ -174,8 +202,7 @@ impl Guarded {
         &self,
         response: Response<B>,
         mut release: Release,
-        asked: Asked,
-        lock_end: Instant,
+        work: Work,
         gone: &Gone,
     ) -> Result<Response<IdempotencyBody<B>>, E> {
         let (head, body) = response.into_parts();
@@ -185,6 +212,13 @@ impl Guarded {
             return Ok(Response::from_parts(head, IdempotencyBody::handler(body)));
         }
         if !(self.settings.is_final)(head.status) {
+            // The handler has rolled back because another request was faster: that one's response is the answer.
+            if work.lost.is_set()
+                && let Hold::Open(_) = work.hold
+                && let Some(other) = self.superseded(work.asked, None, gone).await
+            {
+                return Ok(other);
+            }
             telemetry::count("not-final", self.store.backend());
             release.now_or_later(self).await;
             return Ok(Response::from_parts(head, IdempotencyBody::handler(body)));
@@ -200,27 +234,25 @@ impl Guarded {
             }
         };
         let stored = self.fitting(stored);
-        let Some(held) = release.settled() else {
-            return Ok(Response::from_parts(head, IdempotencyBody::read(read)));
-        };
+        release.settled();
         match self
-            .bounded(self.store.complete(held, &stored, self.settings.keep))
+            .bounded(record(&*self.store, work.hold, &stored, self.settings.keep))
             .await
         {
             Ok(true) => telemetry::count("first", self.store.backend()),
             Ok(false) => {
-                if let Some(other) = self.superseded(asked, &stored, gone).await {
+                if let Some(other) = self.superseded(work.asked, Some(&stored), gone).await {
                     return Ok(other);
                 }
             }
             Err(error) => {
-                tracing::warn!(target: "retryguard", %error, "a response could not be stored; trying on");
+                tracing::warn!(target: "retryguard", %error, "a response could not be stored; trying again");
                 tokio::spawn(keep_trying(
                     self.store.clone(),
-                    held,
+                    work.hold,
                     stored,
                     self.settings.keep,
-                    lock_end,
+                    work.lock_end,
                 ));
             }
         }
@@ -238,24 +270,35 @@ impl Guarded {
         stored
     }
 
-    /// Our time ran out while we worked, and another has the key. All duplicates must hear the same, so we wait
-    /// for it as any duplicate would: what it stored is the answer, or, if it failed, ours.
+    /// Another request has the key: this one's lock ran out while it worked, or the other's transaction was faster. All
+    /// duplicates get the same response, so this one waits for the other as any duplicate would: what that stored is
+    /// the answer, or, if it failed, this one's.
     async fn superseded<B: Body<Data = Bytes>>(
         &self,
         asked: Asked,
-        stored: &StoredResponse,
+        stored: Option<&StoredResponse>,
         gone: &Gone,
     ) -> Option<Response<IdempotencyBody<B>>> {
         telemetry::count("superseded", self.store.backend());
         match self.claim(asked, gone).await {
             Ok(Standing::Done(other)) => Some(self.replay(other)),
             Ok(Standing::Yours(held)) => {
-                let completed = self.store.complete(held, stored, self.settings.keep);
-                // Nothing more can be done where this fails: the effect is done, and its response is the client's.
-                let _ = self.bounded(completed).await;
+                self.record_late(Hold::Claimed(held), stored).await;
+                None
+            }
+            Ok(Standing::Open(open)) => {
+                self.record_late(Hold::Open(open), stored).await;
                 None
             }
             _ => Some(self.refuse(&Problem::InFlight)),
+        }
+    }
+
+    /// Nothing more can be done where this fails: the effect is done, and its response is the client's.
+    async fn record_late(&self, hold: Hold, stored: Option<&StoredResponse>) {
+        if let Some(stored) = stored {
+            let recorded = record(&*self.store, hold, stored, self.settings.keep);
+            let _ = self.bounded(recorded).await;
         }
     }
 
@@ -286,9 +329,18 @@ struct Release {
 }
 
 impl Release {
-    /// The key is completed, or somebody else's business from now on.
-    fn settled(&mut self) -> Option<Held> {
-        self.held.take()
+    fn new(store: Arc<dyn IdempotencyStore>, hold: Hold) -> Self {
+        let held = match hold {
+            Hold::Claimed(held) => Some(held),
+            // There is no record to release.
+            Hold::Open(_) => None,
+        };
+        Self { store, held }
+    }
+
+    /// The key is completed, or no longer this request's.
+    fn settled(&mut self) {
+        self.held = None;
     }
 
     async fn now(&mut self) {
@@ -321,10 +373,23 @@ impl Drop for Release {
     }
 }
 
+/// Stores the response of a request whose handler has not stored it in its own transaction.
+async fn record(
+    store: &dyn IdempotencyStore,
+    hold: Hold,
+    stored: &StoredResponse,
+    keep: Duration,
+) -> Result<bool, StoreError> {
+    match &hold {
+        Hold::Claimed(held) => store.complete(*held, stored, keep).await,
+        Hold::Open(open) => store.store(open, stored, keep).await,
+    }
+}
+
 /// The effect is done and only its record is missing: worth trying until another may take the key over.
 async fn keep_trying(
     store: Arc<dyn IdempotencyStore>,
-    held: Held,
+    hold: Hold,
     stored: StoredResponse,
     keep: Duration,
     lock_end: Instant,
@@ -332,7 +397,7 @@ async fn keep_trying(
     let mut pause = POLL_AT_MOST;
     while clock::now() + pause < lock_end {
         clock::sleep(pause).await;
-        let answer = tokio::time::timeout_at(lock_end, store.complete(held, &stored, keep)).await;
+        let answer = tokio::time::timeout_at(lock_end, record(&*store, hold, &stored, keep)).await;
         if matches!(answer, Ok(Ok(_))) {
             return;
         }
@@ -341,7 +406,10 @@ async fn keep_trying(
     metrics::counter!(UNRECORDED, "backend" => store.backend().as_str()).increment(1);
     tracing::error!(
         target: "retryguard",
-        key = %held.id,
+        key = %match hold {
+            Hold::Claimed(held) => held.id,
+            Hold::Open(open) => open.asked.id,
+        },
         "a response was not stored before its lock ran out; a duplicate of the request will be done again"
     );
 }

@@ -47,6 +47,20 @@ impl IdempotencyLayer {
         self.with(|settings| settings.required = required)
     }
 
+    /// Whether keys are claimed in the transactions of the effects. Default: no.
+    ///
+    /// For handlers whose effects are in the store's own database and that call [`super::Claim::complete_in`]: claim, effect
+    /// and response are then one transaction, without a commit of the claim's own. Nothing is locked while a handler
+    /// works. Of two duplicates at the same moment both may run, the unique key lets one commit, and the other must roll
+    /// back and is answered with the first one's response. So the handler must have no effects outside of its
+    /// transaction. A crash leaves nothing behind, and no duplicate waits for a lock to run out.
+    ///
+    /// A final response that the handler has not stored, such as a refusal, is stored when the handler has ended.
+    #[must_use]
+    pub fn in_transaction(self, enabled: bool) -> Self {
+        self.with(|settings| settings.in_transaction = enabled)
+    }
+
     /// The methods that keys count for; others pass. Default: POST and PATCH.
     #[must_use]
     pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {

@@ -10,7 +10,9 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Asked, Fingerprint, Held, IdempotencyStore, KeyId, Standing, StoreFuture, StoredResponse, record::CALLER,
+    Asked, Fingerprint, Held, IdempotencyStore, KeyId, Standing, StoreFuture, StoredResponse,
+    machine::{self, Decision, Record, Version},
+    record::CALLER,
 };
 use crate::{Backend, StoreError, clock};
 
@@ -65,6 +67,21 @@ struct Entry {
     response: Option<StoredResponse>,
 }
 
+impl Entry {
+    fn record(&self, now: Instant) -> Record {
+        let lock_left = self.locked_until.saturating_duration_since(now);
+        Record {
+            fingerprint: self.fingerprint,
+            token: self.token,
+            lock_left,
+            // This clock is never set back.
+            lock: lock_left,
+            expired: self.expires_at <= now,
+            response: self.response.clone(),
+        }
+    }
+}
+
 impl Default for MemoryStore {
     fn default() -> Self {
         Self::new()
@@ -95,18 +112,16 @@ impl MemoryStore {
     fn claim_now(&self, asked: Asked) -> Result<Standing, StoreError> {
         let now = clock::now();
         let mut state = self.lock();
-        if let Some(entry) = state.entries.get(&asked.id)
-            && entry.expires_at > now
-        {
-            if entry.fingerprint != asked.fingerprint {
-                return Ok(Standing::OtherRequest);
+        let record = state.entries.get(&asked.id).map(|entry| entry.record(now));
+        match machine::decide(record.as_ref(), asked.fingerprint) {
+            Decision::Mismatch => return Ok(Standing::OtherRequest),
+            Decision::Busy(left) | Decision::Relock(_, left) => return Ok(Standing::Busy(left)),
+            Decision::Replay => {
+                if let Some(response) = record.and_then(|record| record.response) {
+                    return Ok(Standing::Done(response));
+                }
             }
-            if let Some(response) = &entry.response {
-                return Ok(Standing::Done(response.clone()));
-            }
-            if entry.locked_until > now {
-                return Ok(Standing::Busy(entry.locked_until - now));
-            }
+            Decision::Insert | Decision::TakeOver(_) => {}
         }
         state.forget(asked.id);
         let has_room = |state: &State| {
@@ -186,9 +201,12 @@ impl State {
 
     /// The entry that the caller still holds.
     fn holder(&mut self, held: Held) -> Option<&mut Entry> {
-        self.entries
-            .get_mut(&held.id)
-            .filter(|entry| entry.token == held.token && entry.response.is_none())
+        let entry = self.entries.get_mut(&held.id)?;
+        let version = Version {
+            token: entry.token,
+            completed: entry.response.is_some(),
+        };
+        (version == Version::held(held)).then_some(entry)
     }
 
     fn forget(&mut self, id: KeyId) {

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use sqlx::{
-    PgConnection, PgPool, Row as _,
+    Connection as _, PgConnection, PgPool, Row as _,
     postgres::{PgPoolOptions, PgRow},
 };
 
 use super::{
-    Asked, Held, IdempotencyStore, KeyId, Standing, StoreFuture, StoredResponse,
-    columns::{encode, restore},
+    Asked, Held, IdempotencyStore, KeyId, Open, Standing, StoreFuture, StoredResponse,
+    columns::{Columns, encode},
+    machine::{self, Change, Found, Record, Records, TransactionalRecords, Version},
     store::micros,
     transactional::{Sealed, Transactional},
 };
@@ -23,6 +24,9 @@ pub struct PostgresStore {
     pool: PgPool,
 }
 
+/// A connection that was idle for longer is tried before it is used: a server that was restarted has closed it.
+const IDLE: Duration = Duration::from_millis(500);
+
 impl PostgresStore {
     /// Connects, and makes the tables where they are missing.
     ///
@@ -31,6 +35,16 @@ impl PostgresStore {
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let pool = PgPoolOptions::new()
             .max_connections(10)
+            // A round trip for every statement would be the price of asking each time whether the connection lives.
+            .test_before_acquire(false)
+            .before_acquire(|connection, about| {
+                Box::pin(async move {
+                    if about.idle_for > IDLE {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             // Not longer than a request waits for the store: a queue behind a dead server helps nobody.
             .acquire_timeout(Duration::from_secs(2))
             .connect(url)
@@ -53,133 +67,146 @@ impl PostgresStore {
     pub const fn pool(&self) -> &PgPool {
         &self.pool
     }
+}
 
-    async fn claim_key(&self, asked: Asked) -> Result<Standing, StoreError> {
-        let mut connection = self.pool.acquire().await.map_err(failed)?;
-        // Again only where another process took the key over, or swept it, between two statements.
-        for _ in 0..8 {
-            if let Some(held) = insert(&mut connection, &asked).await? {
-                return Ok(Standing::Yours(held));
+/// Stores a claim where there is no record and loads the record otherwise, in one round trip. The second part does not
+/// see what the first has stored, because both have one snapshot: of a new key comes one row, of a known one the other.
+/// `DO NOTHING` does not wait for a transaction that completes the key, where `DO UPDATE` would.
+const INSERT_OR_LOAD: &str = "WITH stored AS (
+        INSERT INTO retryguard_idempotency (id, fingerprint, token, locked_until, locked_for, expires_at)
+        VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+                clock_timestamp() + $3 * interval '1 microsecond', $3,
+                clock_timestamp() + $4 * interval '1 microsecond')
+        ON CONFLICT (id) DO NOTHING RETURNING token
+    )
+    SELECT token, true, NULL::bytea, NULL::bigint, NULL::bigint, NULL::boolean,
+           NULL::smallint, NULL::bytea, NULL::bytea FROM stored
+    UNION ALL
+    SELECT token, false, fingerprint,
+           ceil(extract(epoch FROM locked_until - clock_timestamp()) * 1000000)::bigint, locked_for,
+           expires_at <= clock_timestamp(), status, headers, body
+    FROM retryguard_idempotency WHERE id = $1";
+const CLAIM: &str = "UPDATE retryguard_idempotency
+    SET fingerprint = $4,
+        token = greatest(token + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint),
+        locked_until = clock_timestamp() + $5 * interval '1 microsecond', locked_for = $5,
+        expires_at = clock_timestamp() + $6 * interval '1 microsecond',
+        status = NULL, headers = NULL, body = NULL
+    WHERE id = $1 AND token = $2 AND (status IS NOT NULL) = $3 RETURNING token";
+const COMPLETE: &str = "UPDATE retryguard_idempotency
+    SET status = $4, headers = $5, body = $6, expires_at = clock_timestamp() + $7 * interval '1 microsecond'
+    WHERE id = $1 AND token = $2 AND (status IS NOT NULL) = $3 RETURNING token";
+const LOCK: &str = "UPDATE retryguard_idempotency
+    SET locked_until = CASE WHEN $4 = 0 THEN 'epoch' ELSE clock_timestamp() + $4 * interval '1 microsecond' END
+    WHERE id = $1 AND token = $2 AND (status IS NOT NULL) = $3 RETURNING token";
+
+impl Records for PgConnection {
+    async fn insert_or_load(&mut self, asked: &Asked) -> Result<Found, StoreError> {
+        let rows = sqlx::query(INSERT_OR_LOAD)
+            .bind(&asked.id.0[..])
+            .bind(&asked.fingerprint.0[..])
+            .bind(micros(asked.lock))
+            .bind(micros(asked.keep))
+            .fetch_all(self)
+            .await
+            .map_err(failed)?;
+        let mut found = Found::Moved;
+        for row in &rows {
+            if row.try_get(1).map_err(failed)? {
+                return Ok(Found::Inserted(row.try_get(0).map_err(failed)?));
             }
-            let Some(row) = find(&mut connection, asked.id).await? else {
-                continue;
-            };
-            if !row.expired {
-                if row.fingerprint != asked.fingerprint.0 {
-                    return Ok(Standing::OtherRequest);
-                }
-                if let Some(response) = row.response {
-                    return Ok(Standing::Done(response));
-                }
-                if row.left > 0 {
-                    let left = Duration::from_micros(u64::try_from(row.left).unwrap_or(0));
-                    return Ok(Standing::Busy(left));
-                }
-            }
-            if let Some(held) = take_over(&mut connection, &asked, row.token).await? {
-                return Ok(Standing::Yours(held));
-            }
+            found = Found::Record(read(row)?);
         }
-        Ok(Standing::Busy(Duration::ZERO))
+        Ok(found)
+    }
+
+    async fn replace(
+        &mut self,
+        id: KeyId,
+        seen: Version,
+        change: Change<'_>,
+    ) -> Result<Option<i64>, StoreError> {
+        let at = |statement| {
+            let query = sqlx::query(statement).bind(id.0.to_vec());
+            query.bind(seen.token).bind(seen.completed)
+        };
+        let query = match change {
+            Change::Claim(asked) => at(CLAIM)
+                .bind(&asked.fingerprint.0[..])
+                .bind(micros(asked.lock))
+                .bind(micros(asked.keep)),
+            Change::Complete(response, keep) => at(COMPLETE)
+                .bind(i16::try_from(response.status.as_u16()).unwrap_or(i16::MAX))
+                .bind(encode(&response.headers))
+                .bind(response.body.as_deref())
+                .bind(micros(keep)),
+            Change::Lock(lock) => at(LOCK).bind(micros(lock)),
+        };
+        let row = query.fetch_optional(self).await.map_err(failed)?;
+        row.map(|row| row.try_get(0).map_err(failed)).transpose()
     }
 }
 
-struct Row {
-    fingerprint: Vec<u8>,
-    token: i64,
-    left: i64,
-    expired: bool,
-    response: Option<StoredResponse>,
+const LOAD: &str = "SELECT token, false, fingerprint,
+        ceil(extract(epoch FROM locked_until - clock_timestamp()) * 1000000)::bigint, locked_for,
+        expires_at <= clock_timestamp(), status, headers, body
+    FROM retryguard_idempotency WHERE id = $1";
+/// Where another transaction has stored the key and is not committed, this waits for it and then stores nothing.
+const STORE: &str = "INSERT INTO retryguard_idempotency
+        (id, fingerprint, token, locked_until, locked_for, expires_at, status, headers, body)
+    VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 'epoch', $3,
+            clock_timestamp() + $4 * interval '1 microsecond', $5, $6, $7)
+    ON CONFLICT (id) DO NOTHING";
+const STORE_OVER: &str = "UPDATE retryguard_idempotency
+    SET fingerprint = $2, token = greatest(token + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint),
+        locked_until = 'epoch', locked_for = $3, expires_at = clock_timestamp() + $4 * interval '1 microsecond',
+        status = $5, headers = $6, body = $7
+    WHERE id = $1 AND token = $8 AND (status IS NOT NULL) = $9";
+
+impl TransactionalRecords for PgConnection {
+    async fn load(&mut self, id: KeyId) -> Result<Option<Record>, StoreError> {
+        let load = sqlx::query(LOAD).bind(&id.0[..]);
+        let row = load.fetch_optional(self).await.map_err(failed)?;
+        row.map(|row| read(&row)).transpose()
+    }
+
+    async fn store(
+        &mut self,
+        open: &Open,
+        response: &StoredResponse,
+        keep: Duration,
+    ) -> Result<bool, StoreError> {
+        let mut query = sqlx::query(if open.seen.is_some() { STORE_OVER } else { STORE })
+            .bind(&open.asked.id.0[..])
+            .bind(&open.asked.fingerprint.0[..])
+            .bind(micros(open.asked.lock))
+            .bind(micros(keep))
+            .bind(i16::try_from(response.status.as_u16()).unwrap_or(i16::MAX))
+            .bind(encode(&response.headers))
+            .bind(response.body.as_deref());
+        if let Some(seen) = open.seen {
+            query = query.bind(seen.token).bind(seen.completed);
+        }
+        let done = query.execute(self).await.map_err(failed)?;
+        Ok(done.rows_affected() == 1)
+    }
 }
 
-/// One round trip for a new key. `DO NOTHING` waits for nobody who completes the key in a long transaction, where
-/// `DO UPDATE` would.
-async fn insert(connection: &mut PgConnection, asked: &Asked) -> Result<Option<Held>, StoreError> {
-    let row = sqlx::query(
-        "INSERT INTO retryguard_idempotency (id, fingerprint, token, locked_until, expires_at)
-         VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-                 clock_timestamp() + $3 * interval '1 microsecond',
-                 clock_timestamp() + $4 * interval '1 microsecond')
-         ON CONFLICT (id) DO NOTHING RETURNING token",
-    )
-    .bind(&asked.id.0[..])
-    .bind(&asked.fingerprint.0[..])
-    .bind(micros(asked.lock))
-    .bind(micros(asked.keep))
-    .fetch_optional(connection)
-    .await
-    .map_err(failed)?;
-    held(asked.id, row)
-}
-
-/// Takes over what the former holder has released, or held for too long, or is no longer kept. If that holder is
-/// completing it in a transaction at this moment, the statement waits for it and then finds nothing to take.
-async fn take_over(
-    connection: &mut PgConnection,
-    asked: &Asked,
-    seen: i64,
-) -> Result<Option<Held>, StoreError> {
-    let row = sqlx::query(
-        "UPDATE retryguard_idempotency
-         SET fingerprint = $2,
-             token = greatest(token + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint),
-             locked_until = clock_timestamp() + $3 * interval '1 microsecond',
-             expires_at = clock_timestamp() + $4 * interval '1 microsecond',
-             status = NULL, headers = NULL, body = NULL
-         WHERE id = $1 AND token = $5
-           AND (expires_at <= clock_timestamp() OR (status IS NULL AND locked_until <= clock_timestamp()))
-         RETURNING token",
-    )
-    .bind(&asked.id.0[..])
-    .bind(&asked.fingerprint.0[..])
-    .bind(micros(asked.lock))
-    .bind(micros(asked.keep))
-    .bind(seen)
-    .fetch_optional(connection)
-    .await
-    .map_err(failed)?;
-    held(asked.id, row)
-}
-
-fn held(id: KeyId, row: Option<PgRow>) -> Result<Option<Held>, StoreError> {
-    row.map(|row| {
-        let token = row.try_get(0).map_err(failed)?;
-        Ok(Held { id, token })
-    })
-    .transpose()
-}
-
-async fn find(connection: &mut PgConnection, id: KeyId) -> Result<Option<Row>, StoreError> {
-    let row = sqlx::query(
-        "SELECT fingerprint, token,
-                ceil(extract(epoch FROM locked_until - clock_timestamp()) * 1000000)::bigint,
-                expires_at <= clock_timestamp(), status, headers, body
-         FROM retryguard_idempotency WHERE id = $1",
-    )
-    .bind(&id.0[..])
-    .fetch_optional(connection)
-    .await
-    .map_err(failed)?;
-    row.map(|row| read(&row)).transpose()
-}
-
-fn read(row: &PgRow) -> Result<Row, StoreError> {
-    let status: Option<i16> = row.try_get(4).map_err(failed)?;
-    let headers: Option<Vec<u8>> = row.try_get(5).map_err(failed)?;
-    let body: Option<Vec<u8>> = row.try_get(6).map_err(failed)?;
-    let response = status
-        .map(|status| restore(i64::from(status), &headers.unwrap_or_default(), body))
-        .transpose()
-        .map_err(|cause| StoreError::Refused {
-            backend: Backend::Postgres,
-            cause: Box::new(cause),
-        })?;
-    Ok(Row {
-        fingerprint: row.try_get(0).map_err(failed)?,
-        token: row.try_get(1).map_err(failed)?,
-        left: row.try_get(2).map_err(failed)?,
-        expired: row.try_get(3).map_err(failed)?,
-        response,
+fn read(row: &PgRow) -> Result<Record, StoreError> {
+    let status: Option<i16> = row.try_get(6).map_err(failed)?;
+    let headers: Option<Vec<u8>> = row.try_get(7).map_err(failed)?;
+    let body: Option<Vec<u8>> = row.try_get(8).map_err(failed)?;
+    let stored = Columns {
+        fingerprint: row.try_get(2).map_err(failed)?,
+        token: row.try_get(0).map_err(failed)?,
+        lock_left: row.try_get(3).map_err(failed)?,
+        lock: row.try_get(4).map_err(failed)?,
+        expired: row.try_get(5).map_err(failed)?,
+        response: status.map(|status| (i64::from(status), headers.unwrap_or_default(), body)),
+    };
+    stored.record().map_err(|cause| StoreError::Refused {
+        backend: Backend::Postgres,
+        cause: Box::new(cause),
     })
 }
 
@@ -194,23 +221,16 @@ impl Transactional for PgConnection {
         response: &StoredResponse,
         keep: Duration,
     ) -> Result<bool, StoreError> {
-        let status = i16::try_from(response.status.as_u16()).unwrap_or(i16::MAX);
-        let done = sqlx::query(
-            "UPDATE retryguard_idempotency
-             SET status = $3, headers = $4, body = $5,
-                 expires_at = clock_timestamp() + $6 * interval '1 microsecond'
-             WHERE id = $1 AND token = $2 AND status IS NULL",
-        )
-        .bind(&held.id.0[..])
-        .bind(held.token)
-        .bind(status)
-        .bind(encode(&response.headers))
-        .bind(response.body.as_deref())
-        .bind(micros(keep))
-        .execute(self)
-        .await
-        .map_err(failed)?;
-        Ok(done.rows_affected() == 1)
+        machine::complete(self, held, response, keep).await
+    }
+
+    async fn store(
+        &mut self,
+        open: &Open,
+        response: &StoredResponse,
+        keep: Duration,
+    ) -> Result<bool, StoreError> {
+        TransactionalRecords::store(self, open, response, keep).await
     }
 }
 
@@ -220,7 +240,10 @@ impl IdempotencyStore for PostgresStore {
     }
 
     fn claim(&self, asked: Asked) -> StoreFuture<'_, Standing> {
-        Box::pin(self.claim_key(asked))
+        Box::pin(async move {
+            let mut connection = self.pool.acquire().await.map_err(failed)?;
+            machine::claim(&mut *connection, asked).await
+        })
     }
 
     fn complete<'a>(
@@ -231,22 +254,33 @@ impl IdempotencyStore for PostgresStore {
     ) -> StoreFuture<'a, bool> {
         Box::pin(async move {
             let mut connection = self.pool.acquire().await.map_err(failed)?;
-            Transactional::complete(&mut *connection, held, response, keep).await
+            machine::complete(&mut *connection, held, response, keep).await
+        })
+    }
+
+    fn look(&self, asked: Asked) -> StoreFuture<'_, Standing> {
+        Box::pin(async move {
+            let mut connection = self.pool.acquire().await.map_err(failed)?;
+            machine::look(&mut *connection, asked).await
+        })
+    }
+
+    fn store<'a>(
+        &'a self,
+        open: &'a Open,
+        response: &'a StoredResponse,
+        keep: Duration,
+    ) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            let mut connection = self.pool.acquire().await.map_err(failed)?;
+            TransactionalRecords::store(&mut *connection, open, response, keep).await
         })
     }
 
     fn release(&self, held: Held) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            sqlx::query(
-                "UPDATE retryguard_idempotency SET locked_until = clock_timestamp()
-                 WHERE id = $1 AND token = $2 AND status IS NULL",
-            )
-            .bind(&held.id.0[..])
-            .bind(held.token)
-            .execute(&self.pool)
-            .await
-            .map_err(failed)?;
-            Ok(())
+            let mut connection = self.pool.acquire().await.map_err(failed)?;
+            machine::release(&mut *connection, held).await
         })
     }
 

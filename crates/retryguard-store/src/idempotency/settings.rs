@@ -33,6 +33,8 @@ pub(super) struct Settings {
     pub(super) namespace: String,
     pub(super) methods: Vec<Method>,
     pub(super) required: bool,
+    /// Whether handlers claim their keys in the transactions of their effects.
+    pub(super) in_transaction: bool,
     pub(super) bare: bool,
     pub(super) documentation: Option<String>,
     pub(super) principal: Scope,
@@ -60,6 +62,7 @@ impl Default for Settings {
             methods: vec![Method::POST, Method::PATCH],
             // Clients that know nothing of keys go on as before.
             required: false,
+            in_transaction: false,
             bare: false,
             documentation: None,
             principal: Arc::new(authorization),

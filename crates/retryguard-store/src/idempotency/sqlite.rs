@@ -8,8 +8,9 @@ use sqlx::{
 };
 
 use super::{
-    Asked, Held, IdempotencyStore, KeyId, Standing, StoreFuture, StoredResponse,
-    columns::{encode, restore},
+    Asked, Held, IdempotencyStore, KeyId, Open, Standing, StoreFuture, StoredResponse,
+    columns::{Columns, encode},
+    machine::{self, Change, Found, Record, Records, TransactionalRecords, Version},
     store::micros,
     transactional::{Sealed, Transactional},
 };
@@ -74,127 +75,133 @@ impl SqliteStore {
     pub const fn pool(&self) -> &SqlitePool {
         &self.pool
     }
+}
 
-    async fn claim_key(&self, asked: Asked) -> Result<Standing, StoreError> {
-        let mut connection = self.pool.acquire().await.map_err(failed)?;
-        // Again only where another process took the key over, or swept it, between two statements.
-        for _ in 0..8 {
-            if let Some(held) = insert(&mut connection, &asked).await? {
-                return Ok(Standing::Yours(held));
-            }
-            let now = clock::unix_micros();
-            let Some(row) = find(&mut connection, asked.id).await? else {
-                continue;
-            };
-            if row.expires_at > now {
-                if row.fingerprint != asked.fingerprint.0 {
-                    return Ok(Standing::OtherRequest);
-                }
-                if let Some(response) = row.response {
-                    return Ok(Standing::Done(response));
-                }
-                if row.locked_until > now {
-                    let left = u64::try_from(row.locked_until - now).unwrap_or(0);
-                    return Ok(Standing::Busy(Duration::from_micros(left)));
-                }
-            }
-            if let Some(held) = take_over(&mut connection, &asked, row.token, now).await? {
-                return Ok(Standing::Yours(held));
-            }
+const LOAD: &str =
+    "SELECT fingerprint, token, locked_until - ?2, locked_for, expires_at <= ?2, status, headers, body
+    FROM retryguard_idempotency WHERE id = ?1";
+const INSERT: &str = "INSERT INTO retryguard_idempotency
+        (id, fingerprint, token, locked_until, locked_for, expires_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO NOTHING RETURNING token";
+const CLAIM: &str = "UPDATE retryguard_idempotency
+    SET fingerprint = ?4, token = max(token + 1, ?5), locked_until = ?6, locked_for = ?7, expires_at = ?8,
+        status = NULL, headers = NULL, body = NULL
+    WHERE id = ?1 AND token = ?2 AND (status IS NOT NULL) = ?3 RETURNING token";
+const COMPLETE: &str = "UPDATE retryguard_idempotency
+    SET status = ?4, headers = ?5, body = ?6, expires_at = ?7
+    WHERE id = ?1 AND token = ?2 AND (status IS NOT NULL) = ?3 RETURNING token";
+const LOCK: &str = "UPDATE retryguard_idempotency SET locked_until = ?4
+    WHERE id = ?1 AND token = ?2 AND (status IS NOT NULL) = ?3 RETURNING token";
+
+impl Records for SqliteConnection {
+    /// Loads first: a reader waits for no writer, so a replay is never held up by other requests.
+    async fn insert_or_load(&mut self, asked: &Asked) -> Result<Found, StoreError> {
+        if let Some(record) = self.load(asked.id).await? {
+            return Ok(Found::Record(record));
         }
-        Ok(Standing::Busy(Duration::ZERO))
+        let now = clock::unix_micros();
+        let row = sqlx::query(INSERT)
+            .bind(&asked.id.0[..])
+            .bind(&asked.fingerprint.0[..])
+            .bind(now)
+            .bind(now.saturating_add(micros(asked.lock)))
+            .bind(micros(asked.lock))
+            .bind(now.saturating_add(micros(asked.keep)))
+            .fetch_optional(self)
+            .await
+            .map_err(failed)?;
+        match row {
+            Some(row) => Ok(Found::Inserted(row.try_get(0).map_err(failed)?)),
+            None => Ok(Found::Moved),
+        }
+    }
+
+    async fn replace(
+        &mut self,
+        id: KeyId,
+        seen: Version,
+        change: Change<'_>,
+    ) -> Result<Option<i64>, StoreError> {
+        let now = clock::unix_micros();
+        let at = |statement| {
+            let query = sqlx::query(statement).bind(id.0.to_vec());
+            query.bind(seen.token).bind(seen.completed)
+        };
+        let query = match change {
+            Change::Claim(asked) => at(CLAIM)
+                .bind(&asked.fingerprint.0[..])
+                .bind(now)
+                .bind(now.saturating_add(micros(asked.lock)))
+                .bind(micros(asked.lock))
+                .bind(now.saturating_add(micros(asked.keep))),
+            Change::Complete(response, keep) => at(COMPLETE)
+                .bind(i64::from(response.status.as_u16()))
+                .bind(encode(&response.headers))
+                .bind(response.body.as_deref())
+                .bind(now.saturating_add(micros(keep))),
+            // A released key is free by any clock.
+            Change::Lock(Duration::ZERO) => at(LOCK).bind(0),
+            Change::Lock(lock) => at(LOCK).bind(now.saturating_add(micros(lock))),
+        };
+        let row = query.fetch_optional(self).await.map_err(failed)?;
+        row.map(|row| row.try_get(0).map_err(failed)).transpose()
     }
 }
 
-struct Row {
-    fingerprint: Vec<u8>,
-    token: i64,
-    locked_until: i64,
-    expires_at: i64,
-    response: Option<StoredResponse>,
+const STORE: &str = "INSERT INTO retryguard_idempotency
+        (id, fingerprint, token, locked_until, locked_for, expires_at, status, headers, body)
+    VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING";
+const STORE_OVER: &str = "UPDATE retryguard_idempotency
+    SET fingerprint = ?2, token = max(token + 1, ?3), locked_until = 0, locked_for = ?4, expires_at = ?5,
+        status = ?6, headers = ?7, body = ?8
+    WHERE id = ?1 AND token = ?9 AND (status IS NOT NULL) = ?10";
+
+impl TransactionalRecords for SqliteConnection {
+    async fn load(&mut self, id: KeyId) -> Result<Option<Record>, StoreError> {
+        let load = sqlx::query(LOAD).bind(&id.0[..]).bind(clock::unix_micros());
+        let row = load.fetch_optional(self).await.map_err(failed)?;
+        row.map(|row| read(&row)).transpose()
+    }
+
+    async fn store(
+        &mut self,
+        open: &Open,
+        response: &StoredResponse,
+        keep: Duration,
+    ) -> Result<bool, StoreError> {
+        let now = clock::unix_micros();
+        let mut query = sqlx::query(if open.seen.is_some() { STORE_OVER } else { STORE })
+            .bind(&open.asked.id.0[..])
+            .bind(&open.asked.fingerprint.0[..])
+            .bind(now)
+            .bind(micros(open.asked.lock))
+            .bind(now.saturating_add(micros(keep)))
+            .bind(i64::from(response.status.as_u16()))
+            .bind(encode(&response.headers))
+            .bind(response.body.as_deref());
+        if let Some(seen) = open.seen {
+            query = query.bind(seen.token).bind(seen.completed);
+        }
+        let done = query.execute(self).await.map_err(failed)?;
+        Ok(done.rows_affected() == 1)
+    }
 }
 
-async fn insert(connection: &mut SqliteConnection, asked: &Asked) -> Result<Option<Held>, StoreError> {
-    let now = clock::unix_micros();
-    let row = sqlx::query(
-        "INSERT INTO retryguard_idempotency (id, fingerprint, token, locked_until, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO NOTHING RETURNING token",
-    )
-    .bind(&asked.id.0[..])
-    .bind(&asked.fingerprint.0[..])
-    .bind(now)
-    .bind(now.saturating_add(micros(asked.lock)))
-    .bind(now.saturating_add(micros(asked.keep)))
-    .fetch_optional(connection)
-    .await
-    .map_err(failed)?;
-    held(asked.id, row)
-}
-
-/// Takes over what the former holder has released, or held for too long, or is no longer kept. The token says
-/// that it is still the record that was looked at.
-async fn take_over(
-    connection: &mut SqliteConnection,
-    asked: &Asked,
-    seen: i64,
-    now: i64,
-) -> Result<Option<Held>, StoreError> {
-    let row = sqlx::query(
-        "UPDATE retryguard_idempotency
-         SET fingerprint = ?2, token = max(token + 1, ?3), locked_until = ?4, expires_at = ?5,
-             status = NULL, headers = NULL, body = NULL
-         WHERE id = ?1 AND token = ?6 AND (expires_at <= ?3 OR (status IS NULL AND locked_until <= ?3))
-         RETURNING token",
-    )
-    .bind(&asked.id.0[..])
-    .bind(&asked.fingerprint.0[..])
-    .bind(now)
-    .bind(now.saturating_add(micros(asked.lock)))
-    .bind(now.saturating_add(micros(asked.keep)))
-    .bind(seen)
-    .fetch_optional(connection)
-    .await
-    .map_err(failed)?;
-    held(asked.id, row)
-}
-
-fn held(id: KeyId, row: Option<SqliteRow>) -> Result<Option<Held>, StoreError> {
-    row.map(|row| {
-        let token = row.try_get(0).map_err(failed)?;
-        Ok(Held { id, token })
-    })
-    .transpose()
-}
-
-async fn find(connection: &mut SqliteConnection, id: KeyId) -> Result<Option<Row>, StoreError> {
-    let row = sqlx::query(
-        "SELECT fingerprint, token, locked_until, expires_at, status, headers, body
-         FROM retryguard_idempotency WHERE id = ?1",
-    )
-    .bind(&id.0[..])
-    .fetch_optional(connection)
-    .await
-    .map_err(failed)?;
-    row.map(|row| read(&row)).transpose()
-}
-
-fn read(row: &SqliteRow) -> Result<Row, StoreError> {
-    let status: Option<i64> = row.try_get(4).map_err(failed)?;
-    let headers: Option<Vec<u8>> = row.try_get(5).map_err(failed)?;
-    let body: Option<Vec<u8>> = row.try_get(6).map_err(failed)?;
-    let response = status
-        .map(|status| restore(status, &headers.unwrap_or_default(), body))
-        .transpose()
-        .map_err(|cause| StoreError::Refused {
-            backend: Backend::Sqlite,
-            cause: Box::new(cause),
-        })?;
-    Ok(Row {
+fn read(row: &SqliteRow) -> Result<Record, StoreError> {
+    let status: Option<i64> = row.try_get(5).map_err(failed)?;
+    let headers: Option<Vec<u8>> = row.try_get(6).map_err(failed)?;
+    let body: Option<Vec<u8>> = row.try_get(7).map_err(failed)?;
+    let stored = Columns {
         fingerprint: row.try_get(0).map_err(failed)?,
         token: row.try_get(1).map_err(failed)?,
-        locked_until: row.try_get(2).map_err(failed)?,
-        expires_at: row.try_get(3).map_err(failed)?,
-        response,
+        lock_left: row.try_get(2).map_err(failed)?,
+        lock: row.try_get(3).map_err(failed)?,
+        expired: row.try_get(4).map_err(failed)?,
+        response: status.map(|status| (status, headers.unwrap_or_default(), body)),
+    };
+    stored.record().map_err(|cause| StoreError::Refused {
+        backend: Backend::Sqlite,
+        cause: Box::new(cause),
     })
 }
 
@@ -209,20 +216,16 @@ impl Transactional for SqliteConnection {
         response: &StoredResponse,
         keep: Duration,
     ) -> Result<bool, StoreError> {
-        let done = sqlx::query(
-            "UPDATE retryguard_idempotency SET status = ?3, headers = ?4, body = ?5, expires_at = ?6
-             WHERE id = ?1 AND token = ?2 AND status IS NULL",
-        )
-        .bind(&held.id.0[..])
-        .bind(held.token)
-        .bind(i64::from(response.status.as_u16()))
-        .bind(encode(&response.headers))
-        .bind(response.body.as_deref())
-        .bind(clock::unix_micros().saturating_add(micros(keep)))
-        .execute(self)
-        .await
-        .map_err(failed)?;
-        Ok(done.rows_affected() == 1)
+        machine::complete(self, held, response, keep).await
+    }
+
+    async fn store(
+        &mut self,
+        open: &Open,
+        response: &StoredResponse,
+        keep: Duration,
+    ) -> Result<bool, StoreError> {
+        TransactionalRecords::store(self, open, response, keep).await
     }
 }
 
@@ -232,7 +235,10 @@ impl IdempotencyStore for SqliteStore {
     }
 
     fn claim(&self, asked: Asked) -> StoreFuture<'_, Standing> {
-        Box::pin(self.claim_key(asked))
+        Box::pin(async move {
+            let mut connection = self.pool.acquire().await.map_err(failed)?;
+            machine::claim(&mut *connection, asked).await
+        })
     }
 
     fn complete<'a>(
@@ -243,22 +249,33 @@ impl IdempotencyStore for SqliteStore {
     ) -> StoreFuture<'a, bool> {
         Box::pin(async move {
             let mut connection = self.pool.acquire().await.map_err(failed)?;
-            Transactional::complete(&mut *connection, held, response, keep).await
+            machine::complete(&mut *connection, held, response, keep).await
+        })
+    }
+
+    fn look(&self, asked: Asked) -> StoreFuture<'_, Standing> {
+        Box::pin(async move {
+            let mut connection = self.pool.acquire().await.map_err(failed)?;
+            machine::look(&mut *connection, asked).await
+        })
+    }
+
+    fn store<'a>(
+        &'a self,
+        open: &'a Open,
+        response: &'a StoredResponse,
+        keep: Duration,
+    ) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            let mut connection = self.pool.acquire().await.map_err(failed)?;
+            TransactionalRecords::store(&mut *connection, open, response, keep).await
         })
     }
 
     fn release(&self, held: Held) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            sqlx::query(
-                "UPDATE retryguard_idempotency SET locked_until = 0
-                 WHERE id = ?1 AND token = ?2 AND status IS NULL",
-            )
-            .bind(&held.id.0[..])
-            .bind(held.token)
-            .execute(&self.pool)
-            .await
-            .map_err(failed)?;
-            Ok(())
+            let mut connection = self.pool.acquire().await.map_err(failed)?;
+            machine::release(&mut *connection, held).await
         })
     }
 

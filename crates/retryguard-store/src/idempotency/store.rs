@@ -1,8 +1,8 @@
 //! What a store of idempotency keys must do.
 
-use std::{fmt, pin::Pin, time::Duration};
+use std::{fmt, future::ready, pin::Pin, time::Duration};
 
-use super::{Fingerprint, KeyId, StoredResponse};
+use super::{Fingerprint, KeyId, StoredResponse, machine::Open};
 use crate::{Backend, StoreError};
 
 /// The answer of a store. Boxed, so that one server can choose its store when it starts; beside a round trip to
@@ -33,6 +33,8 @@ pub enum Standing {
     Done(StoredResponse),
     /// It was used for another request.
     OtherRequest,
+    /// No request holds it; only [`IdempotencyStore::look`] answers this.
+    Open(Open),
 }
 
 /// A key that is held, and the fencing token that tells its holder from those before and after.
@@ -68,8 +70,33 @@ pub trait IdempotencyStore: Send + Sync + fmt::Debug + 'static {
     /// Lets others claim the key at once, if it is still the caller's and not completed.
     fn release(&self, held: Held) -> StoreFuture<'_, ()>;
 
+    /// Says how a key stands and claims nothing: the key is claimed and completed by one statement in the transaction
+    /// of the effect.
+    fn look(&self, _asked: Asked) -> StoreFuture<'_, Standing> {
+        let backend = self.backend();
+        Box::pin(ready(Err(no_transactions(backend))))
+    }
+
+    /// Stores a response for a key that was seen open; false where another request was faster.
+    fn store<'a>(
+        &'a self,
+        _open: &'a Open,
+        _response: &'a StoredResponse,
+        _keep: Duration,
+    ) -> StoreFuture<'a, bool> {
+        let backend = self.backend();
+        Box::pin(ready(Err(no_transactions(backend))))
+    }
+
     /// Forgets keys that are no longer kept, `limit` at most, and says how many.
     fn sweep(&self, limit: u32) -> StoreFuture<'_, u64>;
+}
+
+fn no_transactions(backend: Backend) -> StoreError {
+    StoreError::Refused {
+        backend,
+        cause: "it has no transactions: `in_transaction` needs SQLite or PostgreSQL".into(),
+    }
 }
 
 /// A span as databases have it.

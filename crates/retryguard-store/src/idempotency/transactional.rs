@@ -5,7 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 
-use super::{Claim, Held, StoredResponse, claim::Completed};
+use super::{
+    Claim, Held, Open, StoredResponse,
+    claim::{Completed, Hold},
+};
 use crate::{Backend, StoreError};
 
 /// Only databases whose records this crate writes can complete a claim.
@@ -20,6 +23,14 @@ pub trait Transactional: Sealed {
     fn complete(
         &mut self,
         held: Held,
+        response: &StoredResponse,
+        keep: Duration,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Stores the response for a key that was seen open, if it still is.
+    fn store(
+        &mut self,
+        open: &Open,
         response: &StoredResponse,
         keep: Duration,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
@@ -48,8 +59,8 @@ impl Claim {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError::ClaimLost`] when another request has taken the key over meanwhile: roll back, answer with
-    /// any 5xx, and the layer lets the client come back for the other's response. [`StoreError::OtherDatabase`]
+    /// [`StoreError::ClaimLost`] when another request has taken the key over meanwhile: roll back and answer with
+    /// any 5xx. The layer then sends the other's response, or lets the client come back for it. [`StoreError::OtherDatabase`]
     /// and [`StoreError::TooLarge`] are mistakes of the program; otherwise the database's own.
     pub async fn complete_in<C, T, B>(
         &self,
@@ -77,7 +88,12 @@ impl Claim {
                 limit: self.limit,
             });
         }
-        if !connection.complete(self.held, &stored, self.keep).await? {
+        let completed = match &self.hold {
+            Hold::Claimed(held) => connection.complete(*held, &stored, self.keep).await?,
+            Hold::Open(open) => connection.store(open, &stored, self.keep).await?,
+        };
+        if !completed {
+            self.lost.set();
             return Err(StoreError::ClaimLost);
         }
         head.extensions.insert(Completed);

@@ -1,5 +1,8 @@
-mod listen;
+#[macro_use]
 mod rows;
+
+mod batch;
+mod listen;
 mod settle;
 
 use std::{future::Future, sync::Arc, time::Duration};
@@ -7,48 +10,53 @@ use std::{future::Future, sync::Arc, time::Duration};
 use sqlx::{PgConnection, PgPool, Postgres, Row as _, pool::PoolConnection};
 use tokio::sync::Notify;
 
-use super::{Claimed, Counts, Event, OutboxStore, Parked, Settled};
+use super::{BatchReport, BatchSettled, Claimed, Counts, Event, OutboxStore, Parked, Settled, Taken};
 use crate::{Backend, StoreError};
 use rows::{count, micros};
 
-/// Writes an event and its lane in one statement. The lock comes first and its row feeds both inserts, so that
-/// the number is drawn while nobody else writes to the lane: numbers then follow the order of the commits.
+/// The lock comes first and its row feeds the insert, so that the number is drawn while no other transaction writes to
+/// the lane: numbers then follow the order of the commits.
 const PUT: &str = "WITH lock AS MATERIALIZED (
         SELECT pg_advisory_xact_lock(hashtextextended($1, 7247)) AS held
-    ), lane AS (
-        INSERT INTO retryguard_outbox_lanes (lane) SELECT $1 FROM lock ON CONFLICT DO NOTHING
     )
-    INSERT INTO retryguard_outbox (lane, topic, key, headers, payload)
-    SELECT $1, $2, $3, $4, $5 FROM lock RETURNING id::text";
-/// The same without a key: nobody else knows the lane, so there is nothing to lock.
-const PUT_ALONE: &str = "WITH event AS (
-        INSERT INTO retryguard_outbox (lane, topic, headers, payload)
-        VALUES ('u' || gen_random_uuid(), $1, $2, $3) RETURNING id, lane
-    ), lane AS (
-        INSERT INTO retryguard_outbox_lanes (lane) SELECT lane FROM event
+    INSERT INTO retryguard_outbox (lane, part, topic, key, headers, payload)
+    SELECT $1, $2, $3, $4, $5, $6 FROM lock RETURNING id::text";
+/// The same without a key: no other event has the lane, so there is nothing to lock.
+const PUT_ALONE: &str = "INSERT INTO retryguard_outbox (lane, part, topic, headers, payload)
+    VALUES ('u' || gen_random_uuid(), $1, $2, $3, $4) RETURNING id::text";
+/// Makes exceptions of the first lanes of parts that are free, for callers that claim by lane.
+const PROMOTE: &str = "WITH due AS MATERIALIZED (
+        SELECT part FROM retryguard_outbox_parts WHERE ready_at <= statement_timestamp() FOR UPDATE SKIP LOCKED
+    ), first AS (
+        SELECT o.lane, min(o.number) AS number FROM retryguard_outbox o JOIN due ON o.part = due.part
+        WHERE o.state = 0 AND NOT EXISTS (SELECT 1 FROM retryguard_outbox_lanes l WHERE l.lane = o.lane)
+        GROUP BY o.lane ORDER BY 2 LIMIT $1
     )
-    SELECT id::text FROM event";
+    INSERT INTO retryguard_outbox_lanes (lane) SELECT lane FROM first ORDER BY number ON CONFLICT DO NOTHING";
 const CLAIM: &str = "WITH due AS MATERIALIZED (
         SELECT lane FROM retryguard_outbox_lanes WHERE ready_at <= statement_timestamp()
         ORDER BY ready_at LIMIT $1 FOR UPDATE SKIP LOCKED
     )
     UPDATE retryguard_outbox_lanes l
-    SET ready_at = statement_timestamp() + $2 * interval '1 microsecond',
+    SET ready_at = statement_timestamp() + $2 * interval '1 microsecond', since = statement_timestamp(),
         token = nextval('retryguard_outbox_tokens'), claims = claims + 1
     FROM due WHERE l.lane = due.lane RETURNING l.lane, l.token, l.claims";
-const EVENTS: &str = "SELECT e.* FROM unnest($1::text[]) AS c(lane) CROSS JOIN LATERAL (
-        SELECT *, id::text AS name, (extract(epoch FROM written_at) * 1000000)::bigint AS written
-        FROM retryguard_outbox o WHERE o.lane = c.lane AND o.state = 0 ORDER BY o.number LIMIT $2
-    ) e ORDER BY e.number";
+const EVENTS: &str = concat!(
+    "SELECT e.* FROM unnest($1::text[]) AS c(lane) CROSS JOIN LATERAL (SELECT ",
+    columns!(),
+    " FROM retryguard_outbox o WHERE o.lane = c.lane AND o.state = 0 ORDER BY o.number LIMIT $2
+    ) e ORDER BY e.number"
+);
 const COUNT: &str = "SELECT
     (SELECT count(*) FROM retryguard_outbox WHERE state = 0),
     (SELECT count(*) FROM retryguard_outbox WHERE state = 2),
     (SELECT (extract(epoch FROM statement_timestamp() - min(written_at)) * 1000000)::bigint
      FROM retryguard_outbox WHERE state = 0)";
-const LIST_PARKED: &str = "SELECT *, id::text AS name,
-        (extract(epoch FROM written_at) * 1000000)::bigint AS written,
-        (extract(epoch FROM ended_at) * 1000000)::bigint AS ended
-    FROM retryguard_outbox WHERE state = 2 AND number > $1 ORDER BY number LIMIT $2";
+const LIST_PARKED: &str = concat!(
+    "SELECT ",
+    columns!(),
+    ", o.error, o.ended_at FROM retryguard_outbox o WHERE state = 2 AND number > $1 ORDER BY number LIMIT $2"
+);
 /// Under the lane's lock, as every write of an event is: a worker that drops an empty lane holds it.
 const LOCK_PARKED: &str = "SELECT pg_advisory_xact_lock(hashtextextended(lane, 7247))
     FROM retryguard_outbox WHERE number = $1 AND state = 2";
@@ -56,9 +64,21 @@ const RETRY: &str = "UPDATE retryguard_outbox SET state = 0, tries = 0, waited =
     WHERE number = $1 AND state = 2 RETURNING lane";
 const DISCARD: &str = "DELETE FROM retryguard_outbox WHERE number = $1 AND state = 2 RETURNING lane";
 const READY: &str = "INSERT INTO retryguard_outbox_lanes AS l (lane) VALUES ($1)
-    ON CONFLICT (lane) DO UPDATE SET ready_at = statement_timestamp() WHERE l.ready_at = 'infinity'";
-const RELEASE: &str = "UPDATE retryguard_outbox_lanes SET ready_at = statement_timestamp()
-    WHERE ready_at = 'infinity'";
+    ON CONFLICT (lane) DO UPDATE SET ready_at = statement_timestamp(), since = statement_timestamp()
+    WHERE l.ready_at = 'infinity'";
+const RELEASE: &str = "UPDATE retryguard_outbox_lanes
+    SET ready_at = statement_timestamp(), since = statement_timestamp() WHERE ready_at = 'infinity'";
+/// What was set at a later time than now was set before the clock was set back: its wait begins anew.
+const FOLLOW_CLOCK: [&str; 2] = [
+    "UPDATE retryguard_outbox_lanes
+    SET ready_at = CASE WHEN ready_at = 'infinity' THEN ready_at
+            ELSE statement_timestamp() + (ready_at - since) END,
+        since = statement_timestamp()
+    WHERE since > statement_timestamp() + interval '1 second'",
+    "UPDATE retryguard_outbox_parts
+    SET ready_at = statement_timestamp() + (ready_at - since), since = statement_timestamp()
+    WHERE since > statement_timestamp() + interval '1 second'",
+];
 const CLEAN: &str = "DELETE FROM retryguard_outbox WHERE number IN
     (SELECT number FROM retryguard_outbox
      WHERE state = 1 AND ended_at <= statement_timestamp() - $1 * interval '1 microsecond'
@@ -112,12 +132,14 @@ impl PostgresOutbox {
         let headers = event.headers_as_json();
         let put = match event.lane() {
             Some(lane) => sqlx::query(PUT)
-                .bind(lane)
+                .bind(lane.clone())
+                .bind(batch::part_of(&lane))
                 .bind(&event.topic)
                 .bind(&event.key)
                 .bind(headers)
                 .bind(event.payload.as_ref()),
             None => sqlx::query(PUT_ALONE)
+                .bind(batch::any_part())
                 .bind(&event.topic)
                 .bind(headers)
                 .bind(event.payload.as_ref()),
@@ -165,9 +187,48 @@ impl OutboxStore for PostgresOutbox {
 
     async fn claim(&self, lanes: u32, events: u32, lease: Duration) -> Result<Vec<Claimed>, StoreError> {
         let mut connection = self.connection().await?;
+        let work = async {
+            sqlx::query(PROMOTE)
+                .bind(i64::from(lanes))
+                .execute(&mut *connection)
+                .await?;
+            claim(&mut connection, lanes, events, lease).await
+        };
+        let claimed = within(self.limit, work).await;
+        self.keep_or_close(connection, claimed)
+    }
+
+    async fn claim_exceptions(
+        &self,
+        lanes: u32,
+        events: u32,
+        lease: Duration,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        let mut connection = self.connection().await?;
         let work = claim(&mut connection, lanes, events, lease);
         let claimed = within(self.limit, work).await;
         self.keep_or_close(connection, claimed)
+    }
+
+    async fn claim_batch(&self, events: u32, lease: Duration) -> Result<Taken, StoreError> {
+        let mut connection = self.connection().await?;
+        let work = batch::claim(&mut connection, events, lease);
+        let taken = within(self.limit, work).await;
+        self.keep_or_close(connection, taken)
+    }
+
+    async fn settle_batch(&self, batch: &BatchSettled, keep: bool) -> Result<BatchReport, StoreError> {
+        let mut connection = self.connection().await?;
+        let work = batch::settle(&mut connection, batch, keep);
+        let report = within(self.limit, work).await;
+        self.keep_or_close(connection, report)
+    }
+
+    async fn follow_clock(&self) -> Result<(), StoreError> {
+        for statement in FOLLOW_CLOCK {
+            within(self.limit, sqlx::query(statement).execute(&self.pool)).await?;
+        }
+        Ok(())
     }
 
     async fn settle(&self, lanes: &[Settled], keep: bool) -> Result<usize, StoreError> {

@@ -17,10 +17,10 @@ const PUT: &str = "INSERT INTO retryguard_outbox (lane, topic, key, headers, pay
 const DUE: &str = "SELECT lane, claims FROM retryguard_outbox_lanes
     WHERE ready_at <= ? ORDER BY ready_at LIMIT ?";
 const CLAIM: &str = "UPDATE retryguard_outbox_lanes
-    SET ready_at = ?, token = random(), claims = claims + 1 WHERE lane = ? RETURNING token";
+    SET ready_at = ?, since = ?, token = random(), claims = claims + 1 WHERE lane = ? RETURNING token";
 const EVENTS: &str = "SELECT * FROM retryguard_outbox
     WHERE lane = ? AND state = 0 ORDER BY number LIMIT ?";
-const OWNED: &str = "UPDATE retryguard_outbox_lanes SET token = 0, claims = 0, ready_at = ?
+const OWNED: &str = "UPDATE retryguard_outbox_lanes SET token = 0, claims = 0, ready_at = ?, since = ?
     WHERE lane = ? AND token = ?";
 const END: &str = "UPDATE retryguard_outbox SET state = ?, ended_at = ? WHERE number = ? AND state = 0";
 const DELETE: &str = "DELETE FROM retryguard_outbox WHERE number = ? AND state = 0";
@@ -37,9 +37,13 @@ const LIST_PARKED: &str = "SELECT * FROM retryguard_outbox
 const RETRY: &str = "UPDATE retryguard_outbox SET state = 0, tries = 0, waited = 0, ended_at = NULL
     WHERE number = ? AND state = 2 RETURNING lane";
 const DISCARD: &str = "DELETE FROM retryguard_outbox WHERE number = ? AND state = 2 RETURNING lane";
-const READY: &str = "INSERT INTO retryguard_outbox_lanes (lane, ready_at) VALUES (?1, ?2)
-    ON CONFLICT (lane) DO UPDATE SET ready_at = ?2 WHERE ready_at = ?3";
-const RELEASE: &str = "UPDATE retryguard_outbox_lanes SET ready_at = ? WHERE ready_at = ?";
+const READY: &str = "INSERT INTO retryguard_outbox_lanes (lane, ready_at, since) VALUES (?1, ?2, ?2)
+    ON CONFLICT (lane) DO UPDATE SET ready_at = ?2, since = ?2 WHERE ready_at = ?3";
+const RELEASE: &str = "UPDATE retryguard_outbox_lanes SET ready_at = ?1, since = ?1 WHERE ready_at = ?2";
+/// What was set at a later time than now was set before the clock was set back: its wait begins anew.
+const FOLLOW_CLOCK: &str = "UPDATE retryguard_outbox_lanes
+    SET ready_at = CASE WHEN ready_at = ?2 THEN ready_at ELSE ?1 + (ready_at - since) END, since = ?1
+    WHERE since > ?1 + 1000000";
 const CLEAN: &str = "DELETE FROM retryguard_outbox WHERE number IN
     (SELECT number FROM retryguard_outbox WHERE state = 1 AND ended_at <= ? ORDER BY ended_at LIMIT ?)";
 
@@ -181,6 +185,12 @@ impl OutboxStore for SqliteOutbox {
         Ok(())
     }
 
+    async fn follow_clock(&self) -> Result<(), StoreError> {
+        let follow = sqlx::query(FOLLOW_CLOCK).bind(clock::unix_micros()).bind(NEVER);
+        follow.execute(&self.pool).await.map_err(failed)?;
+        Ok(())
+    }
+
     async fn clean(&self, age: Duration, limit: u32) -> Result<u64, StoreError> {
         let clean = sqlx::query(CLEAN)
             .bind(clock::unix_micros().saturating_sub(micros(age)))
@@ -216,6 +226,7 @@ async fn claim(
         let (lane, crashes): (String, u32) = (row.try_get(0)?, row.try_get(1)?);
         let token = sqlx::query_scalar(CLAIM)
             .bind(now.saturating_add(micros(lease)))
+            .bind(now)
             .bind(&lane)
             .fetch_one(&mut *transaction)
             .await?;
@@ -245,6 +256,7 @@ async fn settle(transaction: &mut SqliteConnection, settled: &Settled, keep: boo
         } else {
             now.saturating_add(micros(wait))
         })
+        .bind(now)
         .bind(&settled.lane)
         .bind(settled.token)
         .execute(&mut *transaction)

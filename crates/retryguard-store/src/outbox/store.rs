@@ -23,6 +23,52 @@ pub trait OutboxStore: Clone + Send + Sync + 'static {
         lease: Duration,
     ) -> impl Future<Output = Result<Vec<Claimed>, StoreError>> + Send;
 
+    /// As [`OutboxStore::claim`], but only lanes that a batch leaves out: those that failed, are held or take long.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    fn claim_exceptions(
+        &self,
+        lanes: u32,
+        events: u32,
+        lease: Duration,
+    ) -> impl Future<Output = Result<Vec<Claimed>, StoreError>> + Send {
+        self.claim(lanes, events, lease)
+    }
+
+    /// Takes up to `events` events of any number of lanes under one lease, where the store can.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    fn claim_batch(
+        &self,
+        _events: u32,
+        _lease: Duration,
+    ) -> impl Future<Output = Result<Taken, StoreError>> + Send {
+        std::future::ready(Ok(Taken::Nothing))
+    }
+
+    /// Reports a batch and gives its lease back. Lanes whose events failed or are still being published become
+    /// exceptions. Answers the tokens of the latter, and how many parts of the batch had gone to another worker.
+    ///
+    /// # Errors
+    /// Where the store does not answer; then nothing or everything was done, and reporting again is harmless.
+    fn settle_batch(
+        &self,
+        _batch: &BatchSettled,
+        _keep: bool,
+    ) -> impl Future<Output = Result<BatchReport, StoreError>> + Send {
+        std::future::ready(Ok(BatchReport::default()))
+    }
+
+    /// Corrects what was stored before the clock was set back, so that nothing waits for the old time.
+    ///
+    /// # Errors
+    /// Where the store does not answer.
+    fn follow_clock(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Tells how claimed lanes went, and gives them back. Of those whose lease has gone to another nothing is
     /// changed; answers how many those are. `keep` is whether published events are kept to be looked at.
     ///
@@ -93,6 +139,70 @@ pub struct Claimed {
     pub crashes: u32,
     /// In order.
     pub events: Vec<Message>,
+}
+
+/// What a worker got when it asked for a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Taken {
+    /// Nothing waits.
+    Nothing,
+    /// Other workers have the parts in which something may wait: ask again soon.
+    Busy,
+    /// Events.
+    Batch(Batch),
+}
+
+/// A part of an outbox that a worker has claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartClaim {
+    /// Which part.
+    pub part: i16,
+    /// The fence: what proves that the part is still this claim's.
+    pub token: i64,
+}
+
+/// Events of many lanes under one lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// The parts that were claimed.
+    pub parts: Vec<PartClaim>,
+    /// All events of a lane are together, and in order.
+    pub lanes: Vec<BatchLane>,
+}
+
+/// The events of one lane in a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchLane {
+    /// Its name.
+    pub lane: String,
+    /// Its part.
+    pub part: i16,
+    /// In order.
+    pub events: Vec<Message>,
+}
+
+/// How a batch went.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BatchSettled {
+    /// As claimed.
+    pub parts: Vec<PartClaim>,
+    /// The numbers of the events that were published.
+    pub published: Vec<i64>,
+    /// The lanes with failures, and their parts. What they have published is above.
+    pub failed: Vec<(i16, Settled)>,
+    /// The lanes whose events are still being published, and their parts.
+    pub running: Vec<(i16, String)>,
+    /// What is left of the lease, for the lanes that still run.
+    pub lease_left: Duration,
+}
+
+/// What a store answers to a [`BatchSettled`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BatchReport {
+    /// The tokens of lanes that still run. A lane that is missing has gone to another worker.
+    pub tokens: Vec<(String, i64)>,
+    /// How many parts had gone to another worker.
+    pub lost: usize,
 }
 
 /// How a claimed lane went.

@@ -11,13 +11,14 @@ use std::{
 
 use retryguard_core::Chance as _;
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     task::{JoinHandle, JoinSet},
     time::Instant,
 };
 
 use super::{
-    AfterParking, OutboxStore, Publisher, Settings, SettingsError, Settled,
+    AfterParking, Batch, BatchSettled, OutboxStore, Publisher, Settings, SettingsError, Settled, Taken,
+    batch::{RunningBatch, Stragglers},
     lane::{self, Ended},
     telemetry::Telemetry,
 };
@@ -103,6 +104,12 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
             telemetry,
             running: JoinSet::new(),
             unsettled: Vec::new(),
+            batch: None,
+            report: None,
+            stragglers: Vec::new(),
+            changed: Arc::default(),
+            exceptions_at: clock::now(),
+            batch_lease_ends: clock::now(),
             stopping: Arc::new(AtomicBool::new(false)),
             look_at: clock::now(),
             errors: 0,
@@ -110,24 +117,27 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
         let mut stop = std::pin::pin!(stop);
         loop {
             let stopping = round.stopping.load(Ordering::Relaxed);
-            if stopping && round.running.is_empty() && round.unsettled.is_empty() {
+            round.take_late();
+            if stopping && round.is_done() {
                 return;
             }
             if !stopping && round.has_room() && clock::now() >= round.look_at {
-                round.claim().await;
+                round.look().await;
             }
+            let (look_at, split_at) = (round.look_at, round.split_at());
+            let changed = round.changed.clone();
             tokio::select! {
                 biased;
                 () = &mut stop, if !stopping => round.stopping.store(true, Ordering::Relaxed),
+                () = changed.notified() => round.on_change().await,
+                () = clock::sleep_until(split_at), if round.batch.is_some() => round.end_batch().await,
                 Some(ended) = round.running.join_next(), if !round.running.is_empty() => {
                     round.gather(ended.ok()).await;
                     round.settle().await;
                 }
-                () = clock::sleep_until(round.look_at), if !round.unsettled.is_empty() => round.settle().await,
-                () = clock::sleep_until(round.look_at), if !stopping && round.has_room() => {}
-                () = self.store.woken(), if !stopping && round.has_room() && round.errors == 0 => {
-                    round.look_at = clock::now();
-                }
+                () = clock::sleep_until(look_at), if round.owes() => round.settle().await,
+                () = clock::sleep_until(look_at), if !stopping && round.has_room() => {}
+                () = self.store.woken(), if !stopping && round.may_be_woken() => round.look_at = clock::now(),
             }
         }
     }
@@ -142,6 +152,9 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
             }
         }
         loop {
+            if let Err(error) = self.store.follow_clock().await {
+                note(telemetry, &error, "following the clock");
+            }
             if let Err(error) = self.clean(telemetry).await {
                 note(telemetry, &error, "cleaning");
             }
@@ -175,8 +188,18 @@ struct Round<'a, S, P> {
     worker: &'a Worker<S, P>,
     telemetry: &'a Telemetry,
     running: JoinSet<Ended>,
-    /// What the store could not be told yet.
+    /// Lanes that the store has not been told of yet.
     unsettled: Vec<Ended>,
+    batch: Option<RunningBatch>,
+    /// A batch that the store has not been told of yet.
+    report: Option<Report>,
+    /// Lanes that ran on when their batch was reported.
+    stragglers: Vec<Stragglers>,
+    /// Notified when a batch or a straggler has ended.
+    changed: Arc<Notify>,
+    /// When exceptions are next looked for while there are batches.
+    exceptions_at: Instant,
+    batch_lease_ends: Instant,
     stopping: Arc<AtomicBool>,
     /// When the store is next asked for work, or told again after it did not listen.
     look_at: Instant,
@@ -185,26 +208,178 @@ struct Round<'a, S, P> {
 }
 
 impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
-    /// Whether more lanes may be claimed: while the store cannot be told of those that ended, it is not asked.
+    /// Whether more may be claimed: while the store cannot be told of what ended, it is not asked.
     fn has_room(&self) -> bool {
-        self.unsettled.is_empty() && self.running.len() < self.worker.settings.concurrency as usize
+        !self.owes() && self.room() > 0
+    }
+
+    fn owes(&self) -> bool {
+        !self.unsettled.is_empty() || self.report.is_some()
+    }
+
+    fn room(&self) -> usize {
+        let stragglers: usize = self.stragglers.iter().map(Stragglers::left).sum();
+        (self.worker.settings.concurrency as usize).saturating_sub(self.running.len() + stragglers)
+    }
+
+    fn is_done(&self) -> bool {
+        let left: usize = self.stragglers.iter().map(Stragglers::left).sum();
+        self.running.is_empty() && !self.owes() && self.batch.is_none() && left == 0
+    }
+
+    fn may_be_woken(&self) -> bool {
+        self.has_room() && self.batch.is_none() && self.errors == 0
+    }
+
+    fn split_at(&self) -> Instant {
+        self.batch.as_ref().map_or(self.look_at, |batch| batch.split_at)
+    }
+
+    /// Takes up lanes that ran on after their batch and have ended now.
+    fn take_late(&mut self) {
+        for stragglers in &self.stragglers {
+            self.unsettled.extend(stragglers.ended());
+        }
+        self.stragglers.retain(|stragglers| stragglers.left() > 0);
+    }
+
+    async fn on_change(&mut self) {
+        if self.batch.as_ref().is_some_and(RunningBatch::is_done) {
+            self.end_batch().await;
+        }
+        self.take_late();
+        if !self.unsettled.is_empty() {
+            self.settle().await;
+        }
+    }
+
+    /// Reports a batch; what still runs gets leases of its own.
+    async fn end_batch(&mut self) {
+        let Some(batch) = self.batch.take() else { return };
+        let lease_ends = batch.lease_ends;
+        let (settled, failures, stragglers) = batch.end();
+        self.report = Some(Report {
+            settled,
+            failures,
+            lease_ends,
+            stragglers,
+        });
+        self.settle_batch().await;
+    }
+
+    async fn settle_batch(&mut self) {
+        let Some(mut report) = self.report.take() else {
+            return;
+        };
+        let parts = report.settled.parts.len();
+        if clock::now() >= report.lease_ends {
+            // It belongs to another worker: telling of it would change nothing.
+            self.telemetry.lost.increment(parts as u64);
+            return;
+        }
+        let keep = !self.worker.settings.keep.is_zero();
+        match self.worker.store.settle_batch(&report.settled, keep).await {
+            Ok(answer) => {
+                self.errors = 0;
+                self.look_at = clock::now();
+                let parked: usize = report
+                    .settled
+                    .failed
+                    .iter()
+                    .map(|(_, lane)| lane.parked.len())
+                    .sum();
+                self.telemetry.lost.increment(answer.lost as u64);
+                self.telemetry.failed.increment(report.failures);
+                self.telemetry
+                    .published
+                    .increment(report.settled.published.len() as u64);
+                self.telemetry.given_up.increment(parked as u64);
+                if let Some(mut stragglers) = report.stragglers.take() {
+                    stragglers.have(&answer.tokens);
+                    self.stragglers.push(stragglers);
+                }
+            }
+            Err(error) => {
+                self.report = Some(report);
+                self.on_error(&error, "settling");
+            }
+        }
+    }
+
+    /// Asks the store for work.
+    async fn look(&mut self) {
+        let mut taken = Taken::Busy;
+        if self.batch.is_none() {
+            taken = match self.claim_batch().await {
+                Ok(taken) => taken,
+                Err(error) => return self.on_error(&error, "claiming"),
+            };
+        }
+        let started = matches!(taken, Taken::Batch(_));
+        if let Taken::Batch(batch) = taken {
+            self.start(batch);
+        } else if self.batch.is_none() {
+            let wait = if taken == Taken::Busy {
+                BUSY.min(self.worker.settings.poll)
+            } else {
+                self.worker.settings.poll
+            };
+            self.look_at = clock::now() + self.worker.jittered(wait);
+        }
+        let now = clock::now();
+        if !started || now >= self.exceptions_at {
+            self.exceptions_at = now + EXCEPTIONS;
+            self.claim().await;
+        }
+        if self.batch.is_some() {
+            self.look_at = now + EXCEPTIONS;
+        }
+    }
+
+    async fn claim_batch(&mut self) -> Result<Taken, StoreError> {
+        let settings = &self.worker.settings;
+        self.batch_lease_ends = clock::now() + settings.lease;
+        let taken = self
+            .worker
+            .store
+            .claim_batch(settings.batch, settings.lease)
+            .await?;
+        self.errors = 0;
+        Ok(taken)
+    }
+
+    fn start(&mut self, batch: Batch) {
+        let worker = self.worker;
+        self.batch = Some(RunningBatch::start(
+            batch,
+            self.batch_lease_ends,
+            self.room(),
+            &worker.publisher,
+            &worker.settings,
+            &self.stopping,
+            self.changed.clone(),
+        ));
     }
 
     async fn claim(&mut self) {
         let settings = &self.worker.settings;
-        let room = settings.concurrency - u32::try_from(self.running.len()).unwrap_or(u32::MAX);
+        let room = u32::try_from(self.room()).unwrap_or(u32::MAX);
+        if room == 0 {
+            return;
+        }
         // From before the question: the lease has begun no earlier than this.
         let lease_ends = clock::now() + settings.lease;
         match self
             .worker
             .store
-            .claim(room, settings.batch, settings.lease)
+            .claim_exceptions(room, settings.batch, settings.lease)
             .await
         {
             Ok(lanes) => {
                 self.errors = 0;
-                if lanes.is_empty() {
-                    self.look_at = clock::now() + self.worker.jittered(settings.poll);
+                if !lanes.is_empty() {
+                    // There may be more.
+                    self.look_at = clock::now();
                 }
                 for claimed in lanes {
                     let (publisher, settings) = (self.worker.publisher.clone(), settings.clone());
@@ -232,6 +407,7 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
 
     /// Tells the store of every lane that has ended, in one transaction.
     async fn settle(&mut self) {
+        self.settle_batch().await;
         let now = clock::now();
         // Whose lease has run out belongs to another: telling of it would change nothing.
         let before = self.unsettled.len();
@@ -275,6 +451,20 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
         self.look_at = clock::now() + wait;
     }
 }
+
+/// A batch that has ended and is not told of yet.
+struct Report {
+    settled: BatchSettled,
+    failures: u64,
+    lease_ends: Instant,
+    stragglers: Option<Stragglers>,
+}
+
+/// How soon a worker looks again when others have the parts in which something may wait.
+const BUSY: Duration = Duration::from_millis(50);
+
+/// How often exceptions are looked for while there are batches to publish.
+const EXCEPTIONS: Duration = Duration::from_millis(50);
 
 /// How long a lane that has ended waits for others, so that they are told together.
 const GATHER: Duration = Duration::from_millis(3);

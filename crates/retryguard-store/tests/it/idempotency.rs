@@ -2,12 +2,16 @@
 
 mod backends;
 mod client;
+mod clocks;
 mod conformance;
 mod full;
+mod histories;
 mod kills;
 mod layer;
 mod outages;
 mod payments;
 mod processes;
 mod race;
+mod redis;
+mod together;
 mod transactions;

@@ -6,6 +6,7 @@
 
 mod breaker;
 mod clock;
+mod history;
 mod idempotency;
 mod inbox;
 mod outbox;

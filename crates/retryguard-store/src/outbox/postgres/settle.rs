@@ -37,17 +37,17 @@ const MARK_AND_DELETE: &str = mark!(
     WHERE number = ANY($3) AND state = 0 AND lane IN (SELECT lane FROM mine)"
 );
 
-/// Drops the lanes of `$1` that are empty, and gives the others of `$2` back. A lane whose lock somebody else
-/// holds is being written to, by a transaction that this one cannot see yet: dropping it would lose that event,
-/// so it stays, and is looked at again soon. A statement of its own, so that it sees everything that was
-/// committed before the locks were taken.
+/// Drops the lanes of `$1` that are no longer exceptions: what else they hold is published with its part. Gives the
+/// others of `$2` back. Events of earlier versions have no part, so a lane that holds one stays. So does one whose lock
+/// another transaction holds: it may be writing such an event, which this one cannot see yet. A statement of its own,
+/// so that it sees everything that was committed before the locks were taken.
 const GIVE_BACK: &str = "WITH gone AS (
         DELETE FROM retryguard_outbox_lanes l WHERE l.lane = ANY($1) AND NOT EXISTS
-            (SELECT 1 FROM retryguard_outbox o WHERE o.lane = l.lane AND o.state = 0)
+            (SELECT 1 FROM retryguard_outbox o WHERE o.lane = l.lane AND o.state = 0 AND o.part IS NULL)
         RETURNING l.lane
     )
     UPDATE retryguard_outbox_lanes l
-    SET token = 0, claims = 0, ready_at = CASE
+    SET token = 0, claims = 0, since = statement_timestamp(), ready_at = CASE
         WHEN s.wait < 0 THEN 'infinity'
         WHEN s.wait > 0 THEN statement_timestamp() + s.wait * interval '1 microsecond'
         WHEN EXISTS (SELECT 1 FROM retryguard_outbox o WHERE o.lane = l.lane AND o.state = 0)
@@ -60,32 +60,27 @@ const PENDING: i16 = 0;
 const PARKED: i16 = 2;
 const HELD: i64 = -1;
 
+/// Events that failed, as columns.
 #[derive(Default)]
-struct Columns<'a> {
-    lanes: Vec<&'a str>,
-    tokens: Vec<i64>,
-    published: Vec<i64>,
-    failed: Vec<i64>,
-    states: Vec<i16>,
-    tries: Vec<i32>,
-    waited: Vec<i64>,
-    errors: Vec<&'a str>,
+pub(super) struct Failures<'a> {
+    pub(super) numbers: Vec<i64>,
+    pub(super) states: Vec<i16>,
+    pub(super) tries: Vec<i32>,
+    pub(super) waited: Vec<i64>,
+    pub(super) errors: Vec<&'a str>,
 }
 
-impl<'a> Columns<'a> {
-    fn of(settled: &'a [Settled]) -> Self {
+impl<'a> Failures<'a> {
+    pub(super) fn of(settled: impl Iterator<Item = &'a Settled>) -> Self {
         let mut columns = Self::default();
         for lane in settled {
-            columns.lanes.push(&lane.lane);
-            columns.tokens.push(lane.token);
-            columns.published.extend(&lane.published);
             let parked = lane.parked.iter().map(|trouble| (trouble, PARKED, 0));
             let again = lane
                 .retry
                 .iter()
                 .map(|(trouble, wait)| (trouble, PENDING, micros(*wait)));
             for (trouble, state, waited) in parked.chain(again) {
-                columns.failed.push(trouble.number);
+                columns.numbers.push(trouble.number);
                 columns.states.push(state);
                 columns
                     .tries
@@ -104,17 +99,23 @@ pub(super) async fn settle(
     settled: &[Settled],
     keep: bool,
 ) -> sqlx::Result<usize> {
-    let columns = Columns::of(settled);
+    let failures = Failures::of(settled.iter());
+    let names: Vec<&str> = settled.iter().map(|lane| &*lane.lane).collect();
+    let tokens: Vec<i64> = settled.iter().map(|lane| lane.token).collect();
+    let published: Vec<i64> = settled
+        .iter()
+        .flat_map(|lane| lane.published.iter().copied())
+        .collect();
     let mut transaction = connection.begin().await?;
     let mine = sqlx::query(if keep { MARK } else { MARK_AND_DELETE })
-        .bind(&columns.lanes)
-        .bind(&columns.tokens)
-        .bind(&columns.published)
-        .bind(&columns.failed)
-        .bind(&columns.states)
-        .bind(&columns.tries)
-        .bind(&columns.waited)
-        .bind(&columns.errors)
+        .bind(&names)
+        .bind(&tokens)
+        .bind(&published)
+        .bind(&failures.numbers)
+        .bind(&failures.states)
+        .bind(&failures.tries)
+        .bind(&failures.waited)
+        .bind(&failures.errors)
         .fetch_all(&mut *transaction)
         .await?;
     let (mut maybe_empty, mut lanes, mut waits) = (Vec::new(), Vec::new(), Vec::new());
@@ -137,7 +138,8 @@ pub(super) async fn settle(
     Ok(settled.len() - mine.len())
 }
 
-fn wait_of(settled: &Settled) -> i64 {
+/// How long a lane waits, in microseconds: none, for ever where it is held, or for its next try.
+pub(super) fn wait_of(settled: &Settled) -> i64 {
     match &settled.retry {
         _ if settled.hold => HELD,
         // Zero means that nothing failed.

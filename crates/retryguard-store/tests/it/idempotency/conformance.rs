@@ -57,7 +57,7 @@ async fn busy(store: &Store, asked: Asked) -> Duration {
 }
 
 /// Everything, in one go, so that a server is started once.
-async fn conforms(store: Store) {
+pub(crate) async fn conforms(store: Store) {
     a_key_goes_from_new_to_done(&store).await;
     a_body_may_be_empty_large_or_missing(&store).await;
     another_request_is_told_apart_in_every_state(&store).await;

@@ -2,9 +2,10 @@
 //! acknowledged is lost.
 
 use std::{
+    collections::HashMap,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -18,22 +19,34 @@ use retryguard_store::{
     idempotency::{Claim, IdempotencyLayer},
 };
 
-use super::{backends, payments::Payments, processes};
-use crate::clock;
+use super::{
+    backends,
+    payments::{Payments, new_effect},
+    processes,
+};
+use crate::{
+    clock,
+    history::{self, Operation, Seen},
+};
 
-const KILLS: usize = 200;
+/// For each of the two forms of each database.
+const KILLS: usize = 150;
 const PAYERS: usize = 8;
 const ADDRESS: &str = "RETRYGUARD_TEST_PAYMENTS";
+const TWO_STEPS: &str = "two-steps";
+const ONE_TRANSACTION: &str = "one-transaction";
 
-/// The server: `port address`.
+/// The server: `port form address`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server() {
     let Ok(wanted) = std::env::var(ADDRESS) else {
         return;
     };
-    let (port, address) = wanted.split_once(' ').unwrap();
+    let (port, wanted) = wanted.split_once(' ').unwrap();
+    let (form, address) = wanted.split_once(' ').unwrap();
     let layer = IdempotencyLayer::shared(backends::open(address).await)
         .require_key(true)
+        .in_transaction(form == ONE_TRANSACTION)
         // Shorter than usual, so that what a kill has left is taken over while the test runs.
         .lock(Duration::from_millis(300))
         .store_timeout(Duration::from_secs(5));
@@ -60,8 +73,13 @@ async fn pay(
 }
 
 /// Effect and record in one transaction.
-async fn pay_once(payments: &Payments, claim: &Claim, payer: &str) -> Result<Response<Body>, StoreError> {
-    let receipt = Response::new(format!("receipt {payer}"));
+pub(super) async fn pay_once(
+    payments: &Payments,
+    claim: &Claim,
+    payer: &str,
+) -> Result<Response<Body>, StoreError> {
+    let effect = new_effect();
+    let receipt = Response::new(format!("receipt {payer}#{effect}"));
     let refused = |error: sqlx::Error| StoreError::Refused {
         backend: retryguard_store::Backend::Sqlite,
         cause: Box::new(error),
@@ -69,7 +87,9 @@ async fn pay_once(payments: &Payments, claim: &Claim, payer: &str) -> Result<Res
     match payments {
         Payments::Sqlite(pool) => {
             let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.map_err(refused)?;
-            let payment = sqlx::query("INSERT INTO payments VALUES (?)").bind(payer);
+            let payment = sqlx::query("INSERT INTO payments VALUES (?, ?)")
+                .bind(payer)
+                .bind(&effect);
             payment.execute(&mut *transaction).await.map_err(refused)?;
             let receipt = claim.complete_in(&mut *transaction, receipt).await?;
             transaction.commit().await.map_err(refused)?;
@@ -77,7 +97,9 @@ async fn pay_once(payments: &Payments, claim: &Claim, payer: &str) -> Result<Res
         }
         Payments::Postgres(pool) => {
             let mut transaction = pool.begin().await.map_err(refused)?;
-            let payment = sqlx::query("INSERT INTO payments VALUES ($1)").bind(payer);
+            let payment = sqlx::query("INSERT INTO payments VALUES ($1, $2)")
+                .bind(payer)
+                .bind(&effect);
             payment.execute(&mut *transaction).await.map_err(refused)?;
             let receipt = claim.complete_in(&mut *transaction, receipt).await?;
             transaction.commit().await.map_err(refused)?;
@@ -87,73 +109,122 @@ async fn pay_once(payments: &Payments, claim: &Claim, payer: &str) -> Result<Res
     }
 }
 
+/// What all clients have seen.
 #[derive(Default)]
 struct Tally {
     over: AtomicBool,
     paid: AtomicUsize,
-    sent: AtomicUsize,
-    broken: AtomicUsize,
-    replayed: AtomicUsize,
+    /// One moment after the other, for the histories.
+    moment: AtomicU64,
+    histories: Mutex<HashMap<String, Vec<Operation>>>,
+}
+
+impl Tally {
+    fn now(&self) -> u64 {
+        self.moment.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn note(&self, payer: &str, began: u64, seen: Seen) {
+        let ended = (seen != Seen::Unknown).then(|| self.now());
+        let operation = Operation {
+            request: payer.to_owned(),
+            began,
+            ended,
+            seen,
+        };
+        let mut all = self.histories.lock().unwrap();
+        let history = all.entry(payer.to_owned()).or_default();
+        // A refusal says nothing that another has not said, and the search has room for 64.
+        if history.len() < 60 || operation.seen != Seen::Refused {
+            history.push(operation);
+        }
+    }
+
+    fn sum(&self, what: impl Fn(&Seen) -> bool) -> usize {
+        let all = self.histories.lock().unwrap();
+        all.values().flatten().filter(|one| what(&one.seen)).count()
+    }
 }
 
 /// Pays under one key after the other; each is sent until it is acknowledged. Every tenth is sent twice at once.
-async fn payer(number: usize, url: String, tally: Arc<Tally>) -> Vec<String> {
+async fn payer(number: usize, url: String, tally: Arc<Tally>) {
     let client = reqwest::Client::builder()
-        .timeout(Duration::from_secs(10))
+        .timeout(Duration::from_secs(20))
         .build()
         .unwrap();
     let mut rng = Rng::with_seed(number as u64);
-    let mut acknowledged = Vec::new();
-    while !tally.over.load(Ordering::Relaxed) {
-        let payer = format!("payer {number} order {}", acknowledged.len());
-        let twice = rng.u32(..10) == 0;
+    for order in 0.. {
+        if tally.over.load(Ordering::Relaxed) {
+            return;
+        }
+        let payer = format!("payer {number} order {order}");
         let ask = || until_acknowledged(&client, &url, &payer, &tally);
-        if twice {
+        if rng.u32(..10) == 0 {
             tokio::join!(ask(), ask());
         } else {
             ask().await;
         }
-        acknowledged.push(payer);
         tally.paid.fetch_add(1, Ordering::Relaxed);
     }
-    acknowledged
 }
 
 async fn until_acknowledged(client: &reqwest::Client, url: &str, payer: &str, tally: &Tally) {
     loop {
-        tally.sent.fetch_add(1, Ordering::Relaxed);
-        let request = client
-            .post(format!("{url}/pay"))
-            .header("idempotency-key", format!("\"{payer}\""))
-            .body(payer.to_owned());
-        if let Ok(response) = request.send().await {
-            let status = response.status();
-            let replayed = response.headers().contains_key("idempotency-replayed");
-            assert!(
-                matches!(status.as_u16(), 200 | 409 | 500 | 503),
-                "{payer}: {status}"
-            );
-            if status == 200
-                && let Ok(receipt) = response.text().await
-            {
-                assert_eq!(receipt, format!("receipt {payer}"));
-                tally.replayed.fetch_add(usize::from(replayed), Ordering::Relaxed);
-                return;
-            }
+        let began = tally.now();
+        let seen = ask(client, url, payer).await;
+        let paid = matches!(seen, Some(Seen::First(_) | Seen::Replayed(_)));
+        // A server that is not there has done nothing.
+        if let Some(seen) = seen {
+            tally.note(payer, began, seen);
         }
-        tally.broken.fetch_add(1, Ordering::Relaxed);
-        clock::sleep(Duration::from_millis(5)).await;
+        if paid {
+            return;
+        }
+        clock::sleep(Duration::from_millis(20)).await;
     }
 }
 
-fn start(port: u16, address: &str) -> Process {
-    let wanted = format!("{port} {address}");
+/// None where the server could not be reached.
+async fn ask(client: &reqwest::Client, url: &str, payer: &str) -> Option<Seen> {
+    let request = client
+        .post(format!("{url}/pay"))
+        .header("idempotency-key", format!("\"{payer}\""))
+        .body(payer.to_owned());
+    let response = match request.send().await {
+        Ok(response) => response,
+        Err(error) if error.is_connect() => return None,
+        Err(_) => return Some(Seen::Unknown),
+    };
+    let status = response.status().as_u16();
+    let replayed = response.headers().contains_key("idempotency-replayed");
+    assert!(matches!(status, 200 | 409 | 500 | 503), "{payer}: {status}");
+    let Ok(receipt) = response.text().await else {
+        return Some(Seen::Unknown);
+    };
+    Some(match status {
+        200 => {
+            let (whose, effect) = receipt.split_once('#').unwrap();
+            assert_eq!(whose, format!("receipt {payer}"));
+            let effect = effect.to_owned();
+            if replayed {
+                Seen::Replayed(effect)
+            } else {
+                Seen::First(effect)
+            }
+        }
+        409 => Seen::Refused,
+        _ => Seen::Unknown,
+    })
+}
+
+fn start(port: u16, form: &str, address: &str) -> Process {
+    let wanted = format!("{port} {form} {address}");
     let mut command = processes::command("idempotency::kills::server", ADDRESS, &wanted);
     command.stdout(std::process::Stdio::null());
     Process::start(command).unwrap()
 }
 
-async fn survives(address: &str) {
+async fn survives(form: &str, address: &str) {
     let port = free_port();
     let url = format!("http://127.0.0.1:{port}");
     let tally = Arc::new(Tally::default());
@@ -161,50 +232,60 @@ async fn survives(address: &str) {
         .map(|number| tokio::spawn(payer(number, url.clone(), tally.clone())))
         .collect();
     let mut rng = Rng::with_seed(0x6b69_6c6c);
-    let mut server = start(port, address);
+    let mut server = start(port, form, address);
     let mut kills = 0;
-    // A slow machine pays little between two kills, so it is killed more often.
-    while kills < KILLS || (tally.paid.load(Ordering::Relaxed) <= KILLS && kills < 5 * KILLS) {
+    while kills < KILLS {
         kills += 1;
-        tokio::task::block_in_place(|| assert!(answers(port, Duration::from_secs(30))));
-        clock::sleep(Duration::from_micros(rng.u64(..60_000))).await;
+        tokio::task::block_in_place(|| assert!(answers(port, Duration::from_secs(60))));
+        // In the middle of a payment, however slow the machine is: after some more have been made, or soon.
+        let enough = tally.paid.load(Ordering::Relaxed) + rng.usize(..4);
+        let patience = clock::now() + Duration::from_secs(2);
+        while tally.paid.load(Ordering::Relaxed) < enough && clock::now() < patience {
+            clock::sleep(Duration::from_millis(1)).await;
+        }
+        clock::sleep(Duration::from_micros(rng.u64(..5_000))).await;
         server.kill();
-        server = start(port, address);
+        server = start(port, form, address);
     }
     tally.over.store(true, Ordering::Relaxed);
-    let mut acknowledged = Vec::new();
     for payer in payers {
-        acknowledged.extend(payer.await.unwrap());
+        payer.await.unwrap();
     }
     server.kill();
-    let paid = Payments::open(address).await.count().await;
-    let twice: Vec<_> = paid.iter().filter(|(_, count)| **count != 1).collect();
-    assert!(twice.is_empty(), "paid twice: {twice:?}");
-    let lost: Vec<_> = acknowledged
-        .iter()
-        .filter(|payer| !paid.contains_key(*payer))
-        .collect();
-    assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    let effects = Payments::open(address).await.effects().await;
+    history::check_all(&tally.histories.lock().unwrap(), &effects).unwrap();
     println!(
-        "{kills} kills; {} payments, {} requests, {} of them broken or refused, {} replayed",
-        acknowledged.len(),
-        tally.sent.load(Ordering::Relaxed),
-        tally.broken.load(Ordering::Relaxed),
-        tally.replayed.load(Ordering::Relaxed),
+        "{kills} kills; {} payments, {} answers lost, {} refused, {} replayed",
+        effects.len(),
+        tally.sum(|seen| *seen == Seen::Unknown),
+        tally.sum(|seen| *seen == Seen::Refused),
+        tally.sum(|seen| matches!(seen, Seen::Replayed(_))),
     );
-    assert_eq!(paid.len(), acknowledged.len(), "whoever began has ended");
-    assert!(acknowledged.len() > KILLS, "too little load to say anything");
+    assert!(effects.len() > KILLS / 2, "too little load to say anything");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite() {
     let place = backends::sqlite().await;
-    survives(place.address.as_ref().unwrap()).await;
+    survives(TWO_STEPS, place.address.as_ref().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres() {
     if let Some(place) = backends::postgres().await {
-        survives(place.address.as_ref().unwrap()).await;
+        survives(TWO_STEPS, place.address.as_ref().unwrap()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_in_one_transaction() {
+    let place = backends::sqlite().await;
+    survives(ONE_TRANSACTION, place.address.as_ref().unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_in_one_transaction() {
+    if let Some(place) = backends::postgres().await {
+        survives(ONE_TRANSACTION, place.address.as_ref().unwrap()).await;
     }
 }

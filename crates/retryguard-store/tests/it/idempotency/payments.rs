@@ -15,7 +15,7 @@ pub(crate) enum Payments {
     Redis(redis::aio::ConnectionManager),
 }
 
-const TABLE: &str = "CREATE TABLE IF NOT EXISTS payments (payer TEXT NOT NULL)";
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS payments (payer TEXT NOT NULL, effect TEXT NOT NULL)";
 
 /// A pool as a program would have it beside the store's own.
 pub(crate) async fn sqlite_pool(file: &str) -> SqlitePool {
@@ -52,40 +52,78 @@ impl Payments {
 
     /// Pays, in no transaction with anything else.
     pub(crate) async fn pay(&self, payer: &str) {
+        self.pay_with(payer, &new_effect()).await;
+    }
+
+    /// Pays with an effect of this name.
+    pub(crate) async fn pay_with(&self, payer: &str, effect: &str) {
         match self {
             Self::Sqlite(pool) => {
-                let query = sqlx::query("INSERT INTO payments VALUES (?)").bind(payer);
-                query.execute(pool).await.unwrap();
+                let query = sqlx::query("INSERT INTO payments VALUES (?, ?)").bind(payer);
+                query.bind(effect).execute(pool).await.unwrap();
             }
             Self::Postgres(pool) => {
-                let query = sqlx::query("INSERT INTO payments VALUES ($1)").bind(payer);
-                query.execute(pool).await.unwrap();
+                let query = sqlx::query("INSERT INTO payments VALUES ($1, $2)").bind(payer);
+                query.bind(effect).execute(pool).await.unwrap();
             }
             Self::Redis(connection) => {
-                let mut command = redis::cmd("HINCRBY");
-                command.arg("payments").arg(payer).arg(1);
+                let mut command = redis::cmd("RPUSH");
+                command.arg(format!("payments:{payer}")).arg(effect);
                 let _: i64 = command.query_async(&mut connection.clone()).await.unwrap();
             }
         }
     }
 
-    /// How often each payer has paid.
-    pub(crate) async fn count(&self) -> HashMap<String, i64> {
-        const COUNT: &str = "SELECT payer, count(*) FROM payments GROUP BY payer";
-        match self {
+    /// The effects of each payer.
+    pub(crate) async fn effects(&self) -> HashMap<String, Vec<String>> {
+        const ALL: &str = "SELECT payer, effect FROM payments";
+        let rows: Vec<(String, String)> = match self {
             Self::Sqlite(pool) => {
-                let rows = sqlx::query(COUNT).fetch_all(pool).await.unwrap();
+                let rows = sqlx::query(ALL).fetch_all(pool).await.unwrap();
                 rows.iter().map(|row| (row.get(0), row.get(1))).collect()
             }
             Self::Postgres(pool) => {
-                let rows = sqlx::query(COUNT).fetch_all(pool).await.unwrap();
+                let rows = sqlx::query(ALL).fetch_all(pool).await.unwrap();
                 rows.iter().map(|row| (row.get(0), row.get(1))).collect()
             }
-            Self::Redis(connection) => {
-                let mut command = redis::cmd("HGETALL");
-                command.arg("payments");
-                command.query_async(&mut connection.clone()).await.unwrap()
-            }
+            Self::Redis(connection) => redis_effects(connection.clone()).await,
+        };
+        let mut all: HashMap<String, Vec<String>> = HashMap::new();
+        for (payer, effect) in rows {
+            all.entry(payer).or_default().push(effect);
         }
+        all
     }
+
+    /// How often each payer has paid.
+    pub(crate) async fn count(&self) -> HashMap<String, usize> {
+        let effects = self.effects().await.into_iter();
+        effects.map(|(payer, effects)| (payer, effects.len())).collect()
+    }
+}
+
+async fn redis_effects(mut connection: redis::aio::ConnectionManager) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let keys: Vec<String> = redis::cmd("KEYS")
+        .arg("payments:*")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    for key in keys {
+        let effects: Vec<String> = redis::cmd("LRANGE")
+            .arg(&key)
+            .arg(0)
+            .arg(-1)
+            .query_async(&mut connection)
+            .await
+            .unwrap();
+        let payer = key.trim_start_matches("payments:").to_owned();
+        all.extend(effects.into_iter().map(|effect| (payer.clone(), effect)));
+    }
+    all
+}
+
+/// A name that no other effect has.
+pub(crate) fn new_effect() -> String {
+    format!("{:016x}", crate::clock::below(u64::MAX))
 }

@@ -128,7 +128,7 @@ async fn race(address: &str) {
     }
     let paid = Payments::open(address).await.count().await;
     assert_eq!(paid.len(), RACES);
-    assert!(paid.values().all(|count| *count == 1), "somebody paid twice");
+    assert!(paid.values().all(|count| *count == 1), "a payer paid twice");
     println!("{RACES} races, {met} of them met while the first was worked on");
     assert!(met > 0, "they never met, so nothing was tried");
 }

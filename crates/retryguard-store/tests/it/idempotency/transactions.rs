@@ -73,7 +73,7 @@ async fn pay(payments: &Payments, claim: &Claim) -> Result<Response<Body>, Store
     match payments {
         Payments::Sqlite(pool) => {
             let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
-            let payment = sqlx::query("INSERT INTO payments VALUES ('somebody')");
+            let payment = sqlx::query("INSERT INTO payments VALUES ('somebody', 'x')");
             payment.execute(&mut *transaction).await.unwrap();
             let response = claim
                 .complete_in(&mut *transaction, Response::new("paid"))
@@ -83,7 +83,7 @@ async fn pay(payments: &Payments, claim: &Claim) -> Result<Response<Body>, Store
         }
         Payments::Postgres(pool) => {
             let mut transaction = pool.begin().await.unwrap();
-            let payment = sqlx::query("INSERT INTO payments VALUES ('somebody')");
+            let payment = sqlx::query("INSERT INTO payments VALUES ('somebody', 'x')");
             payment.execute(&mut *transaction).await.unwrap();
             let response = claim
                 .complete_in(&mut *transaction, Response::new("paid"))

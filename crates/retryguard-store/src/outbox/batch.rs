@@ -1,0 +1,252 @@
+//! A batch at work: a few tasks publish its lanes side by side, and a lane that takes long does not hold up the rest.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use super::{
+    Batch, BatchLane, BatchSettled, Claimed, PartClaim, Publisher, Settings, Settled,
+    lane::{self, Ended},
+};
+use crate::clock;
+
+/// How long a batch may take before what is done is reported, and what still runs gets leases of its own. Most
+/// batches end sooner. Longer, and the other keys of its parts wait for one slow event.
+const SPLIT_AFTER: Duration = Duration::from_millis(100);
+
+/// The token of a lane whose lease is the batch's. No lane has it, so it marks nothing by mistake.
+const NO_TOKEN: i64 = -1;
+
+/// A batch that is being published.
+pub(super) struct RunningBatch {
+    shared: Arc<Shared>,
+    parts: Vec<PartClaim>,
+    pub(super) lease_ends: Instant,
+    pub(super) split_at: Instant,
+}
+
+/// Lanes that ran on when their batch was reported.
+pub(super) struct Stragglers {
+    shared: Arc<Shared>,
+    lease_ends: Instant,
+    /// None until the store has answered.
+    tokens: Option<HashMap<String, i64>>,
+}
+
+struct Shared {
+    progress: Mutex<Progress>,
+    changed: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Progress {
+    queue: VecDeque<BatchLane>,
+    /// The lanes under way, and their parts.
+    running: HashMap<String, i16>,
+    /// The lanes whose publisher panicked.
+    panicked: Vec<(i16, String)>,
+    published: Vec<i64>,
+    failed: Vec<(i16, Settled)>,
+    failures: u64,
+    /// How many lanes have run on since the batch was reported, and those of them that have ended.
+    stragglers: usize,
+    late: Vec<Ended>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        // Nothing under the lock panics half-way.
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RunningBatch {
+    /// Publishes the lanes of a batch with as many tasks as `room` allows.
+    pub(super) fn start<P: Publisher>(
+        batch: Batch,
+        lease_ends: Instant,
+        room: usize,
+        publisher: &Arc<P>,
+        settings: &Arc<Settings>,
+        stopping: &Arc<AtomicBool>,
+        changed: Arc<Notify>,
+    ) -> Self {
+        let tasks = room.min(batch.lanes.len()).max(1);
+        let shared = Arc::new(Shared {
+            progress: Mutex::new(Progress {
+                queue: batch.lanes.into(),
+                ..Progress::default()
+            }),
+            changed,
+        });
+        for _ in 0..tasks {
+            tokio::spawn(publish(
+                shared.clone(),
+                lease_ends,
+                publisher.clone(),
+                settings.clone(),
+                stopping.clone(),
+            ));
+        }
+        Self {
+            shared,
+            parts: batch.parts,
+            lease_ends,
+            split_at: clock::now() + SPLIT_AFTER,
+        }
+    }
+
+    /// Whether every lane has ended.
+    pub(super) fn is_done(&self) -> bool {
+        let progress = self.shared.lock();
+        progress.queue.is_empty() && progress.running.is_empty()
+    }
+
+    /// Ends the batch: what was published and what failed, how many tries failed, and the lanes that run on, if any.
+    pub(super) fn end(self) -> (BatchSettled, u64, Option<Stragglers>) {
+        let mut progress = self.shared.lock();
+        // What has not begun stays in the outbox.
+        progress.queue.clear();
+        let mut running: Vec<(i16, String)> = mem::take(&mut progress.running)
+            .into_iter()
+            .map(|(lane, part)| (part, lane))
+            .collect();
+        progress.stragglers = running.len();
+        running.append(&mut progress.panicked);
+        let settled = BatchSettled {
+            parts: self.parts,
+            published: mem::take(&mut progress.published),
+            failed: mem::take(&mut progress.failed),
+            running,
+            lease_left: self.lease_ends.saturating_duration_since(clock::now()),
+        };
+        let (failures, left) = (progress.failures, progress.stragglers);
+        drop(progress);
+        let stragglers = (left > 0).then_some(Stragglers {
+            shared: self.shared,
+            lease_ends: self.lease_ends,
+            tokens: None,
+        });
+        (settled, failures, stragglers)
+    }
+}
+
+impl Stragglers {
+    /// What the store answered.
+    pub(super) fn have(&mut self, tokens: &[(String, i64)]) {
+        self.tokens = Some(tokens.iter().cloned().collect());
+    }
+
+    /// The lanes that have ended, once their leases are known.
+    pub(super) fn ended(&self) -> Vec<Ended> {
+        let Some(tokens) = &self.tokens else {
+            return Vec::new();
+        };
+        let mut ended = mem::take(&mut self.shared.lock().late);
+        for lane in &mut ended {
+            lane.settled.token = tokens.get(&lane.settled.lane).copied().unwrap_or(NO_TOKEN);
+        }
+        ended
+    }
+
+    /// How many lanes run or are not taken up yet.
+    pub(super) fn left(&self) -> usize {
+        if clock::now() >= self.lease_ends {
+            return 0;
+        }
+        let progress = self.shared.lock();
+        progress.stragglers + progress.late.len()
+    }
+}
+
+/// One task of a batch: takes a lane after the other.
+async fn publish<P: Publisher>(
+    shared: Arc<Shared>,
+    lease_ends: Instant,
+    publisher: Arc<P>,
+    settings: Arc<Settings>,
+    stopping: Arc<AtomicBool>,
+) {
+    let stopping = || stopping.load(Ordering::Relaxed);
+    loop {
+        let Some(BatchLane { lane, part, events }) = next(&shared, stopping()) else {
+            return;
+        };
+        let mut watch = Watch {
+            shared: &shared,
+            part,
+            lane: Some(lane.clone()),
+        };
+        let claimed = Claimed {
+            lane,
+            token: NO_TOKEN,
+            crashes: 0,
+            events,
+        };
+        let ended = lane::publish(claimed, lease_ends, &*publisher, &settings, stopping).await;
+        watch.lane = None;
+        shared.on_end(part, ended);
+    }
+}
+
+fn next(shared: &Shared, stopping: bool) -> Option<BatchLane> {
+    let mut progress = shared.lock();
+    if stopping {
+        progress.queue.clear();
+    }
+    let Some(lane) = progress.queue.pop_front() else {
+        if progress.running.is_empty() {
+            shared.changed.notify_one();
+        }
+        return None;
+    };
+    progress.running.insert(lane.lane.clone(), lane.part);
+    Some(lane)
+}
+
+impl Shared {
+    fn on_end(&self, part: i16, mut ended: Ended) {
+        let mut progress = self.lock();
+        if progress.running.remove(&ended.settled.lane).is_none() {
+            progress.stragglers = progress.stragglers.saturating_sub(1);
+            progress.late.push(ended);
+            drop(progress);
+            self.changed.notify_one();
+            return;
+        }
+        progress.failures += ended.failed;
+        progress.published.append(&mut ended.settled.published);
+        if ended.settled.retry.is_some() || !ended.settled.parked.is_empty() {
+            progress.failed.push((part, ended.settled));
+        }
+    }
+}
+
+/// Notices a publisher that panics: its lane gets a lease of its own, which runs out and is counted.
+struct Watch<'a> {
+    shared: &'a Shared,
+    part: i16,
+    lane: Option<String>,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let Some(lane) = self.lane.take() else { return };
+        let mut progress = self.shared.lock();
+        if progress.running.remove(&lane).is_some() {
+            progress.panicked.push((self.part, lane));
+        } else {
+            progress.stragglers = progress.stragglers.saturating_sub(1);
+        }
+        drop(progress);
+        self.shared.changed.notify_one();
+    }
+}

@@ -47,8 +47,13 @@ impl Line<'_> {
     #[cold]
     fn meet(&mut self, peer: u32, now: Instant) {
         while self.peers.len() <= peer as usize {
+            let mut target = Target::new(self.settings.clone(), now);
+            target.set_clock(Some(retryguard_core::guard::WallClock {
+                offset: 0,
+                salt: u64::from(self.to),
+            }));
             self.peers.push(Peer {
-                target: Target::new(self.settings.clone(), now),
+                target,
                 part: Part::new(&self.conduct.extra),
             });
         }
@@ -68,13 +73,16 @@ impl Engine<'_> {
         let oracle = line.conduct.oracle;
         line.peers[peer as usize].part.on_call(self.now);
         let handle = self.flights.insert_with(|handle| Flight {
-            call: Call::new(&Facts {
-                deadline: Deadline::at(origin.deadline),
-                criticality: origin.criticality,
-                idempotent,
-                replayable: true,
-                ticket: Ticket(handle.as_u64()),
-            }),
+            call: inner_or_not(
+                matches!(origin.parent, Parent::Job { .. }),
+                Call::new(&Facts {
+                    deadline: Deadline::at(origin.deadline),
+                    criticality: origin.criticality,
+                    idempotent,
+                    replayable: true,
+                    ticket: Ticket(handle.as_u64()),
+                }),
+            ),
             edge: origin.edge as u32,
             peer,
             parent: origin.parent,
@@ -440,6 +448,11 @@ pub(super) fn arm(flight: &mut Flight, handle: Handle, queue: &mut Queue<Packed>
     }
 }
 
+/// A call that is made while a request is served holds that request's worker.
+fn inner_or_not(inner: bool, call: Call) -> Call {
+    if inner { call.within_request() } else { call }
+}
+
 /// Whether whoever made the call is gone: an instance that was killed does not go on retrying.
 #[inline(always)]
 fn is_orphan(flight: &Flight, jobs: &Slab<Job>) -> bool {
@@ -471,12 +484,8 @@ fn request(
         idempotent: flight.idempotent,
         again: attempt.kind != AttemptKind::First,
         criticality: flight.criticality,
-        // What a client of ours writes into a request: the call's deadline, not when it gives this attempt up.
-        deadline: if propagates {
-            flight.call.deadline().moment()
-        } else {
-            Instant::NEVER
-        },
+        // What a client of ours writes into a request: when it gives this attempt up.
+        deadline: if propagates { attempt.ends } else { Instant::NEVER },
         ends: attempt.ends,
         arrived: now,
         began: now,

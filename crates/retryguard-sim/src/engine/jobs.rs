@@ -350,6 +350,7 @@ impl Engine<'_> {
             floor.bill.instance_millis += took.div_ceil(1_000_000);
         }
         if let (Some(entry), Some(shed)) = (job.entry.take(), &mut floor.shed) {
+            shed.on_work_time(self.now.since(job.began));
             shed.leave(entry);
         }
         let mut again = false;

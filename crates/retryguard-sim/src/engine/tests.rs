@@ -162,7 +162,8 @@ fn layers_multiply() {
     let run_of = |name: &str| run(&world, &named(name).unwrap(), &[], Seed(1));
     assert_eq!(run_of("immediate").amplification(), 27.0);
     assert_eq!(run_of("none").amplification(), 1.0);
-    assert!(run_of("retryguard").amplification() < 2.0);
+    let ours = run_of("retryguard").amplification();
+    assert!(ours < 2.5, "{ours}");
 }
 
 #[test]
@@ -211,19 +212,21 @@ fn nobody_passes_the_oracle() {
     }
 }
 
-/// A service learns the deadline of a call, and nothing of when the caller gives an attempt up: what waited for longer
-/// than that is worked on for nobody.
+/// A service learns when the caller gives an attempt up, whether by the deadline of the call or by the time of an attempt:
+/// what waited for longer than that is not worked on for nobody.
 #[test]
-fn a_service_is_told_the_deadline_and_not_the_attempts_timeout() {
+fn a_service_is_told_when_an_attempt_is_given_up() {
     let service = workers("b", 1, None, Distribution::Constant(Duration::from_secs(1)));
     let world = chain(vec![service], 2.0, 600);
-    let success = |text: &str| {
-        let policy = retryguard_policy::Policy::parse(text).unwrap();
-        run(&world, &Conduct::of_policy("p", policy), &[], Seed(1)).success_rate()
+    let success = |policy: retryguard_policy::Policy, propagates: bool| {
+        let mut conduct = Conduct::of_policy("p", policy);
+        conduct.propagates = propagates;
+        run(&world, &conduct, &[], Seed(1)).success_rate()
     };
     let plain = "defaults: {maxRetries: 0, budget: off, guard: off, breaker: off, server: off, ";
-    let told = success(&format!("{plain}deadline: 5s}}"));
-    let untold = success(&format!("{plain}deadline: off, attemptTimeout: 5s}}"));
-    assert!(told > 0.1, "{told}");
-    assert!(untold < 0.02, "{untold}");
+    for ends in ["deadline: 5s", "deadline: off, attemptTimeout: 5s"] {
+        let policy = || retryguard_policy::Policy::parse(&format!("{plain}{ends}}}")).unwrap();
+        let (told, untold) = (success(policy(), true), success(policy(), false));
+        assert!(told > 0.1 && untold < 0.02, "{ends}: {told} {untold}");
+    }
 }

@@ -25,8 +25,7 @@ fn one_call_becomes_27_and_each_solution_stops_it_in_its_way() {
     assert_eq!(amplification("shedding"), 27.0);
 }
 
-/// A database that is slow and not down: hedges are load that nobody has asked for, and a server that sheds by what it
-/// has in flight turns new requests away for the sake of those that their callers have given up.
+/// A database that is slow and not down: hedges are load that no failure has asked for.
 #[test]
 fn a_slow_database_and_each_solution() {
     let summaries = compared(&scenario("amplification-slowdown"));
@@ -39,9 +38,11 @@ fn a_slow_database_and_each_solution() {
     within(amplification("shedding"), 1.0, 3.0);
     within(amplification("all"), 1.0, 1.05);
     // Retries win nothing where there is no room; hedges keep the database slow after the fault has ended.
-    for name in ["naive", "breaker", "budget", "one-layer", "all"] {
+    for name in ["naive", "breaker", "budget", "one-layer"] {
         within(success(name) - success("none"), -0.03, 0.03);
     }
-    within(success("shedding") - success("none"), -0.15, -0.05);
+    within(success("shedding") - success("none"), 0.0, 0.08);
+    // Calls wait before the database and not in its queue, so that what it does is still wanted.
+    within(success("all") - success("none"), 0.08, 0.2);
     assert!(success("hedging") < success("none") - 0.1);
 }

@@ -37,6 +37,15 @@ impl Clock {
         Instant::ZERO.after(at.saturating_duration_since(self.origin))
     }
 
+    /// What is added to the machines' time to get nanoseconds since the Unix epoch, wrapping around. `None` where the
+    /// wall clock stands before the epoch, as it does on machines that have not been set yet.
+    pub(crate) fn unix_offset(&self) -> Option<u64> {
+        match unix_time() {
+            Instant::ZERO => None,
+            unix => Some(unix.as_nanos().wrapping_sub(self.now().as_nanos())),
+        }
+    }
+
     /// A moment of the machines' as tokio sees it; far in the future where it does not fit.
     pub(crate) fn moment(&self, at: Instant) -> tokio::time::Instant {
         let span = Duration::from_nanos(at.as_nanos()).min(FAR);

@@ -17,15 +17,17 @@ pub struct TargetHandle {
 }
 
 /// What a target looks like at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct TargetStatus {
     /// The breaker's state; closed where there is none.
     pub breaker: breaker::State,
-    /// The guard's state; on where there is none.
+    /// The guard's state; `On` where there is none.
     pub guard: guard::State,
     /// The share of retries that the guard lets through.
     pub guard_share: Ratio,
+    /// How many additional successes each additional retry brings, where the guard measures it.
+    pub gain: Option<guard::Gain>,
     /// How many retries the budget would allow now; `None` where there is no budget.
     pub budget_balance: Option<u64>,
     /// Attempts under way.
@@ -57,6 +59,7 @@ impl TargetHandle {
             breaker: state.target.breaker_state(),
             guard: state.target.guard_state(),
             guard_share: state.target.guard_share(),
+            gain: state.target.gain(),
             budget_balance: state.target.budget_balance(now),
             in_flight: state.target.in_flight(),
             waiting: state.target.waiting(),

@@ -77,8 +77,10 @@ pub struct Sending {
     pub attempt: Attempt,
     /// How much the call matters.
     pub criticality: Criticality,
-    /// What is left of the call's deadline.
+    /// What is left until the attempt is given up: a server may then drop the work on it.
     pub left: Option<Duration>,
+    /// What is left of the call's deadline.
+    pub call_left: Option<Duration>,
     /// When the caller itself wants nothing any more, the rest of a response included.
     pub until: Option<tokio::time::Instant>,
 }

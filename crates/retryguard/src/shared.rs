@@ -12,6 +12,7 @@ use retryguard_core::{
     bulkhead::Ticket,
     callers::Callers,
     gate::{Gate, Scope},
+    guard::{self, WallClock},
     target::Change,
 };
 use retryguard_policy::Service;
@@ -29,6 +30,8 @@ use crate::{
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     name: String,
+    /// The guard's state before the first call, which no change tells of.
+    first_guard: guard::State,
     telemetry: OnceLock<Telemetry>,
     observer: OnceLock<Observer>,
     /// Grows with every policy, so that a service sees with one load that its own copy is old.
@@ -51,8 +54,21 @@ pub(crate) struct State {
     tickets: u64,
     /// Whose own allowance is used up at the target.
     callers: Callers,
+    /// A number made of the target's name, and when the wall clock is read next.
+    salt: u64,
+    wall_clock_due: Instant,
     /// Calls that wait for a place, and those that have been given one and not yet noticed.
     queue: HashMap<Ticket, Waiting>,
+}
+
+/// How often the wall clock is read. NTP steps it rarely, and slews it by 30 ms a minute at most.
+const WALL_CLOCK_EVERY: Duration = Duration::from_secs(60);
+
+/// A number made of a target's name, the same in every process: the 64-bit FNV-1a hash.
+fn salt(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 enum Waiting {
@@ -63,18 +79,24 @@ enum Waiting {
 impl Shared {
     pub(crate) fn new(policy: Arc<Service>) -> Self {
         let clock = Clock::start();
+        let now = clock.now();
+        let mut state = State {
+            target: Target::new(policy.target.clone(), now),
+            tickets: 0,
+            callers: Callers::default(),
+            salt: salt(&policy.name),
+            wall_clock_due: now,
+            queue: HashMap::new(),
+            policy,
+        };
+        state.follow_wall_clock(&clock, now);
         Self {
-            name: policy.name.clone(),
+            name: state.policy.name.clone(),
+            first_guard: state.target.guard_state(),
             telemetry: OnceLock::new(),
             observer: OnceLock::new(),
             version: AtomicU32::new(0),
-            state: Apart(Mutex::new(State {
-                target: Target::new(policy.target.clone(), clock.now()),
-                policy,
-                tickets: 0,
-                callers: Callers::default(),
-                queue: HashMap::new(),
-            })),
+            state: Apart(Mutex::new(state)),
             clock,
         }
     }
@@ -113,7 +135,8 @@ impl Shared {
     /// before the program has installed its recorder.
     #[inline]
     pub(crate) fn telemetry(&self) -> &Telemetry {
-        self.telemetry.get_or_init(|| Telemetry::new(&self.name))
+        self.telemetry
+            .get_or_init(|| Telemetry::new(&self.name, self.first_guard))
     }
 
     #[inline]
@@ -134,6 +157,14 @@ impl Shared {
             state.policy = policy;
             self.version.fetch_add(1, Ordering::Release);
         });
+    }
+
+    /// Tells operators how much retries add at present, where the guard measures it.
+    #[cold]
+    pub(crate) fn tell_gain(&self) {
+        if let Some(gain) = self.lock().target.gain() {
+            self.telemetry().on_gain(&self.name, gain);
+        }
     }
 
     /// Runs one input of a machine under the lock, then wakes whom it gave a place and tells what changed.
@@ -177,12 +208,17 @@ impl Shared {
 
     fn tell(&self, mut state: MutexGuard<'_, State>) -> Vec<Change> {
         let (woken, changes) = state.take_effects();
-        let share = state.target.guard_share();
+        let (share, gain) = (state.target.guard_share(), state.target.gain());
         drop(state);
         woken.into_iter().for_each(Waker::wake);
         changes
             .iter()
             .for_each(|change| self.telemetry().on_change(&self.name, change, share));
+        if let Some(gain) = gain
+            && !changes.is_empty()
+        {
+            self.telemetry().on_gain(&self.name, gain);
+        }
         changes
     }
 
@@ -220,6 +256,23 @@ impl State {
     pub(crate) fn ticket(&mut self) -> Ticket {
         self.tickets += 1;
         Ticket(self.tickets)
+    }
+
+    /// Reads the wall clock again if that is due: the clients of a target measure together what retries add, by a clock
+    /// that is corrected from time to time.
+    #[inline]
+    pub(crate) fn follow_wall_clock(&mut self, clock: &Clock, now: Instant) {
+        if now >= self.wall_clock_due {
+            self.read_wall_clock(clock, now);
+        }
+    }
+
+    #[cold]
+    fn read_wall_clock(&mut self, clock: &Clock, now: Instant) {
+        let salt = self.salt;
+        let wall_clock = clock.unix_offset().map(|offset| WallClock { offset, salt });
+        self.target.set_clock(wall_clock);
+        self.wall_clock_due = now.after(WALL_CLOCK_EVERY);
     }
 
     /// How long a caller should stay away that has met a limit of its own, spread as the gate spreads its waits.
@@ -278,6 +331,14 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Processes of different builds must agree on the slots of a target: these numbers stay as they are.
+    #[test]
+    fn the_salt_of_a_name_is_fnv_1a() {
+        assert_eq!(salt(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(salt("a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(salt("foobar"), 0x8594_4171_f739_67e8);
+    }
 
     #[test]
     fn a_place_that_is_granted_before_the_call_asks_is_not_lost() {

@@ -3,7 +3,7 @@
 //! Every name stands in [`METRICS`], from which the reference page is generated; handles are made once per
 //! target and kept.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use metrics::{Counter, Gauge, Histogram, Label};
 use retryguard_core::{Ratio, Refusal, breaker, call::Verdict, guard, target::Change};
@@ -32,6 +32,8 @@ const BREAKER_CHANGES: &str = "retryguard_breaker_changes_total";
 const GUARD: &str = "retryguard_guard_state";
 const GUARD_SHARE: &str = "retryguard_guard_share";
 const GUARD_CHANGES: &str = "retryguard_guard_changes_total";
+const GAIN: &str = "retryguard_retry_gain";
+const GAIN_ERROR: &str = "retryguard_retry_gain_error";
 const BUDGET: &str = "retryguard_budget_balance";
 const IN_FLIGHT: &str = "retryguard_in_flight";
 const DURATION: &str = "retryguard_call_duration_seconds";
@@ -83,7 +85,7 @@ pub const METRICS: &[Metric] = &[
         name: GUARD,
         kind: "gauge",
         labels: "target",
-        meaning: "The guard: 0 on, 1 off, 2 ramping.",
+        meaning: "What the guard does with retries: 0 allowed, 1 suspended, 2 limited.",
     },
     Metric {
         name: GUARD_SHARE,
@@ -94,8 +96,20 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: GUARD_CHANGES,
         kind: "counter",
-        labels: "target, to",
+        labels: "target, to (allowed, suspended, limited)",
         meaning: "Changes of the guard's state.",
+    },
+    Metric {
+        name: GAIN,
+        kind: "gauge",
+        labels: "target",
+        meaning: "How many additional successes each additional retry brings: close to 1 for random faults, 0 or less under overload. Set when a call was retried or failed. Only where the guard measures it (`mode: response`).",
+    },
+    Metric {
+        name: GAIN_ERROR,
+        kind: "gauge",
+        labels: "target",
+        meaning: "The standard error of `retryguard_retry_gain`.",
     },
     Metric {
         name: BUDGET,
@@ -162,13 +176,15 @@ pub(crate) struct Telemetry {
     breaker: Gauge,
     guard: Gauge,
     guard_share: Gauge,
+    /// The gain and its error. Made with the first value: a guard that does not measure has none.
+    gain: OnceLock<(Gauge, Gauge)>,
     budget: Gauge,
     in_flight: Gauge,
     duration: Histogram,
 }
 
 impl Telemetry {
-    pub(crate) fn new(target: &str) -> Self {
+    pub(crate) fn new(target: &str, guard: guard::State) -> Self {
         let labels = |extra: Option<(&'static str, String)>| {
             let mut labels = vec![Label::new("target", target.to_owned())];
             labels.extend(extra.map(|(key, value)| Label::new(key, value)));
@@ -198,12 +214,13 @@ impl Telemetry {
             breaker: metrics::gauge!(BREAKER, labels(None)),
             guard: metrics::gauge!(GUARD, labels(None)),
             guard_share: metrics::gauge!(GUARD_SHARE, labels(None)),
+            gain: OnceLock::new(),
             budget: metrics::gauge!(BUDGET, labels(None)),
             in_flight: metrics::gauge!(IN_FLIGHT, labels(None)),
             duration: metrics::histogram!(DURATION, labels(None)),
         };
         telemetry.breaker.set(0.0);
-        telemetry.guard.set(0.0);
+        telemetry.guard.set(guard_number(guard));
         telemetry.guard_share.set(1.0);
         telemetry
     }
@@ -245,6 +262,16 @@ impl Telemetry {
         self.budget.set(balance as f64);
     }
 
+    /// What retries add at present.
+    pub(crate) fn on_gain(&self, target: &str, gain: guard::Gain) {
+        let (value, error) = self.gain.get_or_init(|| {
+            let gauge = |name: &'static str| metrics::gauge!(name, "target" => target.to_owned());
+            (gauge(GAIN), gauge(GAIN_ERROR))
+        });
+        value.set(gain.value);
+        error.set(gain.error);
+    }
+
     pub(crate) fn on_change(&self, target: &str, change: &Change, share: Ratio) {
         match change {
             Change::Breaker { from, to } => {
@@ -257,11 +284,7 @@ impl Telemetry {
                 tracing::info!(target: "retryguard", name = target, from = from.as_str(), to = to.as_str(), "breaker");
             }
             Change::Guard(decision) => {
-                self.guard.set(match decision.to {
-                    guard::State::On => 0.0,
-                    guard::State::Off => 1.0,
-                    guard::State::Ramping { .. } => 2.0,
-                });
+                self.guard.set(guard_number(decision.to));
                 self.guard_share.set(share.as_f64());
                 count_change(GUARD_CHANGES, target, decision.to.as_str());
                 tracing::info!(
@@ -291,6 +314,14 @@ impl Telemetry {
 #[inline]
 fn place(number: u8) -> usize {
     usize::from(number).saturating_sub(1).min(NUMBERED)
+}
+
+const fn guard_number(state: guard::State) -> f64 {
+    match state {
+        guard::State::On => 0.0,
+        guard::State::Off => 1.0,
+        guard::State::Ramping { .. } => 2.0,
+    }
 }
 
 fn count_change(name: &'static str, target: &str, to: &'static str) {

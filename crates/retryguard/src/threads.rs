@@ -46,7 +46,7 @@ fn explore(test: impl Fn() + Send + Sync + Clone + 'static) {
 
 fn policy(keys: &str) -> Arc<ServicePolicy> {
     let text = format!(
-        "defaults: {{ breaker: off, guard: off, budget: off, deadline: 1h, initialDelay: 0s, jitter: none }}\n\
+        "defaults: {{ breaker: off, guard: off, budget: off, bulkhead: off, deadline: 1h, initialDelay: 0s, jitter: none }}\n\
          services: {{ it: {{ {keys} }} }}"
     );
     Policy::parse(&text)

@@ -8,7 +8,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 use retryguard_core::{
-    Call, Criticality, Failure, FailureKind, Instant, Outcome, Refusal,
+    Call, Criticality, Deadline, Failure, FailureKind, Instant, Outcome, Refusal,
     bulkhead::Ticket,
     call::{Attempt, Facts, Step, Verdict},
     target::AttemptKind,
@@ -31,6 +31,8 @@ pub(super) struct Start<S, P, K> {
     pub(super) kept: K,
     pub(super) protocol: P,
     pub(super) shared: Arc<Shared>,
+    /// Whether the call is made while a request is served.
+    pub(super) within_request: bool,
 }
 
 pin_project! {
@@ -149,10 +151,15 @@ where
     /// A call that has not begun, and that is refused when it does if there is a reason to.
     #[inline]
     pub(super) fn new(facts: &Facts, refusal: Option<Refusal>, start: Start<S, P, P::Kept>) -> Self {
+        let call = Call::new(facts);
         Self {
             shared: start.shared,
             protocol: start.protocol,
-            call: Call::new(facts),
+            call: if start.within_request {
+                call.within_request()
+            } else {
+                call
+            },
             refusal,
             kept: start.kept,
             service: start.ready,
@@ -229,7 +236,9 @@ where
         }
         let (call, ticket) = (this.call, this.ticket);
         let (protocol, kept) = (&*this.protocol, &*this.kept);
+        let clock = &this.shared.clock;
         let step = this.shared.with(|state| {
+            state.follow_wall_clock(clock, now);
             if let Some(wait) = state.held(|| protocol.caller(kept), now) {
                 return Step::Done(Verdict::Refused {
                     refusal: Refusal::RetryAfter,
@@ -318,7 +327,8 @@ where
         let sending = protocol::Sending {
             attempt: *attempt,
             criticality: *this.criticality,
-            left: this.call.deadline().left(now),
+            left: Deadline::at(attempt.ends).left(now),
+            call_left: this.call.deadline().left(now),
             until: (*this.caller != Instant::NEVER).then(|| this.shared.clock.moment(*this.caller)),
         };
         let Some(request) = this.protocol.attempt(this.kept, &sending) else {
@@ -399,6 +409,9 @@ where
         result: Result<S::Response, S::Error>,
     ) -> Result<S::Response, Error<S::Error>> {
         let report = self.as_mut().conclude(&Verdict::Success { number });
+        if report.retries > 0 {
+            self.shared.tell_gain();
+        }
         match result {
             Ok(mut response) => {
                 self.protocol.conclude(&mut response, &report);
@@ -433,6 +446,7 @@ where
         if let Some(balance) = this.shared.with(|state| state.target.budget_balance(now)) {
             this.shared.telemetry().on_budget(balance);
         }
+        this.shared.tell_gain();
         let last = this.last.take();
         let Report {
             attempts,

@@ -96,7 +96,8 @@ where
         // The service that was found ready makes the first attempt; the clone must be found ready again.
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
-        let facts = facts(&asked, &self.policy, &self.shared.clock);
+        let (facts, inherits) = facts(&asked, &self.policy, &self.shared.clock);
+        let within_request = inherits || self.protocol.context(&kept).is_some();
         // Built where it is returned, and begun in its first poll, when it no longer moves: a future of some
         // hundred bytes that is begun here would be copied with every call.
         ResponseFuture::new(
@@ -107,14 +108,16 @@ where
                 kept,
                 protocol: self.protocol.clone(),
                 shared: self.shared.clone(),
+                within_request,
             },
         )
     }
 }
 
-/// What a request asks for, what its task inherits, and what the policy says, in this order.
+/// What a request asks for, what its task inherits, and what the policy says, in this order; and whether its task
+/// inherits anything, which it does while it serves a request.
 #[inline]
-fn facts(asked: &Asked, policy: &ServicePolicy, clock: &Clock) -> Facts {
+fn facts(asked: &Asked, policy: &ServicePolicy, clock: &Clock) -> (Facts, bool) {
     let inherited = context::inherited();
     let at = |deadline: Option<tokio::time::Instant>| {
         deadline.map_or(Deadline::NONE, |deadline| Deadline::at(clock.instant(deadline)))
@@ -123,11 +126,12 @@ fn facts(asked: &Asked, policy: &ServicePolicy, clock: &Clock) -> Facts {
         Some((deadline, criticality)) => (at(deadline), criticality),
         None => (Deadline::NONE, policy.criticality),
     };
-    Facts {
+    let facts = Facts {
         deadline: at(asked.deadline).earlier(above),
         criticality: asked.criticality.unwrap_or(criticality),
         idempotent: asked.idempotent,
         replayable: asked.replayable,
         ticket: Ticket(0),
-    }
+    };
+    (facts, inherited.is_some())
 }

@@ -131,6 +131,7 @@ impl Http {
             attempt.kind,
             sending.criticality,
             sending.left,
+            sending.call_left,
         );
         if let Some(client) = &self.client {
             headers.insert(tags::CLIENT, client.clone());

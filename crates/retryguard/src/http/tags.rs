@@ -21,9 +21,12 @@ pub const CRITICALITY: HeaderName = HeaderName::from_static("retryguard-critical
 pub const ATTEMPT: HeaderName = HeaderName::from_static("retryguard-attempt");
 /// `first`, `retry` or `hedge`.
 pub const ATTEMPT_KIND: HeaderName = HeaderName::from_static("retryguard-attempt-kind");
-/// Milliseconds that are left until nobody wants the answer any more. A span and not a moment, because the
-/// clocks of two machines differ.
+/// Milliseconds that are left until the client gives this attempt up: a server then drops the work on it. A span and not
+/// a moment, because the clocks of two machines differ.
 pub const DEADLINE: HeaderName = HeaderName::from_static("retryguard-deadline-ms");
+/// Milliseconds that are left of the call's deadline, where the attempt ends earlier. The end of an attempt bounds the wait
+/// for the head of a response; its body may come until then.
+pub const CALL_DEADLINE: HeaderName = HeaderName::from_static("retryguard-call-deadline-ms");
 /// On a response: the server is overloaded and asks that this is not retried.
 pub const DO_NOT_RETRY: HeaderName = HeaderName::from_static("retryguard-do-not-retry");
 /// On a failed response: how many layers below have already retried it.
@@ -57,8 +60,10 @@ pub struct Received {
     pub criticality: Criticality,
     /// The number of the attempt; 1 where it does not say.
     pub attempt: u8,
-    /// What is left of the caller's deadline.
+    /// What is left until the caller gives the request up.
     pub left: Option<Duration>,
+    /// What is left until the caller wants nothing of the response any more; `left` where it does not say.
+    pub call_left: Option<Duration>,
 }
 
 impl Default for Received {
@@ -68,6 +73,7 @@ impl Default for Received {
             criticality: Criticality::default(),
             attempt: 1,
             left: None,
+            call_left: None,
         }
     }
 }
@@ -79,6 +85,8 @@ impl Received {
         if !is_tagged(headers) {
             return Self::default();
         }
+        let left = number(headers, &DEADLINE).map(Duration::from_millis);
+        let call_left = number(headers, &CALL_DEADLINE).map(Duration::from_millis);
         Self {
             criticality: text(headers, &CRITICALITY)
                 .and_then(Criticality::from_word)
@@ -87,7 +95,8 @@ impl Received {
                 .and_then(|number| u8::try_from(number).ok())
                 .unwrap_or(1)
                 .max(1),
-            left: number(headers, &DEADLINE).map(Duration::from_millis),
+            left,
+            call_left: call_left.or(left),
         }
     }
 
@@ -135,6 +144,7 @@ pub(crate) fn write_attempt(
     kind: AttemptKind,
     criticality: Criticality,
     left: Option<Duration>,
+    call_left: Option<Duration>,
 ) {
     headers.reserve(4);
     headers.insert(ATTEMPT, attempt_number(number));
@@ -142,6 +152,14 @@ pub(crate) fn write_attempt(
     headers.insert(CRITICALITY, HeaderValue::from_static(criticality.as_str()));
     if let Some(left) = left {
         headers.insert(DEADLINE, HeaderValue::from(whole_millis(left)));
+    }
+    match call_left {
+        Some(call_left) if Some(call_left) != left => {
+            headers.insert(CALL_DEADLINE, HeaderValue::from(whole_millis(call_left)));
+        }
+        _ => {
+            headers.remove(CALL_DEADLINE);
+        }
     }
 }
 
@@ -168,7 +186,15 @@ pub(crate) fn is_tagged(headers: &HeaderMap) -> bool {
 }
 
 /// Everything that we say of a request.
-const OF_REQUESTS: [HeaderName; 6] = [CLIENT, FEATURE, CRITICALITY, ATTEMPT, ATTEMPT_KIND, DEADLINE];
+const OF_REQUESTS: [HeaderName; 7] = [
+    CLIENT,
+    FEATURE,
+    CRITICALITY,
+    ATTEMPT,
+    ATTEMPT_KIND,
+    DEADLINE,
+    CALL_DEADLINE,
+];
 
 /// Takes our tags off a request.
 pub(crate) fn remove(headers: &mut HeaderMap) {
@@ -271,17 +297,30 @@ mod tests {
     fn what_a_client_writes_a_server_reads() {
         let mut map = HeaderMap::new();
         let left = Some(Duration::from_millis(1500));
-        write_attempt(&mut map, 3, AttemptKind::Retry, Criticality::SheddablePlus, left);
-        let read = Received::read(&map);
+        let call_left = Some(Duration::from_secs(9));
+        let mut read = |call_left| {
+            let level = Criticality::SheddablePlus;
+            write_attempt(&mut map, 3, AttemptKind::Retry, level, left, call_left);
+            Received::read(&map)
+        };
+        let expected = Received {
+            criticality: Criticality::SheddablePlus,
+            attempt: 3,
+            left,
+            call_left,
+        };
+        assert_eq!(read(call_left), expected);
+        assert!(expected.again());
+        // A request that is passed on may still carry the tag of the one before.
+        let call_left = left;
         assert_eq!(
-            read,
+            read(call_left),
             Received {
-                criticality: Criticality::SheddablePlus,
-                attempt: 3,
-                left
+                call_left,
+                ..expected
             }
         );
-        assert!(read.again());
+        assert!(!map.contains_key(CALL_DEADLINE));
     }
 
     #[test]
@@ -296,6 +335,7 @@ mod tests {
             criticality: Criticality::Critical,
             attempt: 1,
             left: None,
+            call_left: None,
         };
         assert_eq!(Received::read(&map), expected);
         assert_eq!(Received::left(&map), None);

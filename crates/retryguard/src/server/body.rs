@@ -17,7 +17,7 @@ use crate::{
 
 pin_project! {
     /// The body of a response of the server layer. While it is sent, the request counts as in flight, unless the policy says
-    /// otherwise; one that is not finished at the request's deadline ends with
+    /// otherwise; one that is not finished at the deadline of the caller ends with
     /// [`BodyTimedOut`](crate::http::BodyTimedOut).
     pub struct ServerBody<B> {
         #[pin]

@@ -43,6 +43,8 @@ pub(super) struct Manner {
     pub(super) grpc: bool,
     /// Whether it counts as in flight until the body of its response has ended.
     pub(super) holds_bodies: bool,
+    /// When the caller wants nothing of the response any more.
+    pub(super) body_until: Option<tokio::time::Instant>,
 }
 
 pin_project! {
@@ -69,6 +71,7 @@ where
             manner: Manner {
                 grpc,
                 holds_bodies: false,
+                body_until: None,
             },
             sleep: None,
         }
@@ -126,7 +129,7 @@ where
                         let inside = this.inside.take().filter(|_| this.manner.holds_bodies);
                         return Poll::Ready(result.map(|mut response| {
                             refuse::mark_retried(&mut response, context.retried());
-                            let until = context.deadline();
+                            let until = this.manner.body_until;
                             response.map(|body| ServerBody::handler(body, inside, until))
                         }));
                     }

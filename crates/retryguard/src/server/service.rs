@@ -96,6 +96,8 @@ where
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
         let deadline = left.map(clock::after);
+        let body_left = received.call_left.or(received.left);
+        let body_until = trust::earlier(body_left, self.rules.deadline).map(clock::after);
         let context = context::Context::new(deadline, received.criticality);
         ServerFuture::admitted(
             inside,
@@ -105,6 +107,7 @@ where
             Manner {
                 grpc,
                 holds_bodies: self.rules.holds_bodies,
+                body_until,
             },
         )
     }

@@ -9,7 +9,7 @@ use std::{
 
 use metrics::{Counter, Gauge};
 use retryguard_core::{
-    Criticality,
+    Criticality, Instant,
     bulkhead::Ticket,
     shed::{Arrival, Entry, Refused, Shed},
 };
@@ -66,6 +66,8 @@ struct State {
     shed: Option<Shed>,
     rules: Arc<Rules>,
     tickets: u64,
+    /// Whether requests wait here for their turn. Only then is it of use to know how long the work on one takes.
+    has_queue: bool,
     queue: HashMap<Ticket, Waiting>,
 }
 
@@ -79,6 +81,8 @@ pub(super) struct Inside {
     shared: Arc<Shared>,
     entry: Option<Entry>,
     ticket: Ticket,
+    /// When the work on it began, where that is of use.
+    began: Option<Instant>,
 }
 
 impl Shared {
@@ -89,6 +93,7 @@ impl Shared {
             shed,
             rules: Rules::new(policy),
             tickets: 0,
+            has_queue: has_queue(policy),
             queue: HashMap::new(),
         };
         Self {
@@ -119,7 +124,10 @@ impl Shared {
         self.version.fetch_add(1, Ordering::Release);
         match (&mut state.shed, policy.server) {
             (Some(shed), Some(settings)) => shed.replace(settings),
-            (None, Some(settings)) => state.shed = Some(Shed::new(settings, self.clock.now())),
+            (None, Some(settings)) => {
+                state.shed = Some(Shed::new(settings, self.clock.now()));
+                state.has_queue = has_queue(policy);
+            }
             // Requests inside still have to leave it: an unlimited shedder stands in for none.
             (Some(shed), None) => shed.replace(retryguard_core::shed::Settings {
                 in_flight: u32::MAX / 2,
@@ -141,6 +149,8 @@ impl Shared {
             Some(shed) => Some(shed.admit(arrival, ticket, now, &mut Random)?),
             None => None,
         };
+        let waits = entry.as_ref().is_some_and(Entry::must_wait);
+        let began = (state.has_queue && !waits).then_some(now);
         drop(state);
         let handles = self.handles();
         if arrival.again {
@@ -154,6 +164,7 @@ impl Shared {
             shared: self.clone(),
             entry,
             ticket,
+            began,
         })
     }
 
@@ -189,6 +200,11 @@ impl Shared {
     }
 }
 
+/// Whether the shedder of a policy lets requests wait for their turn. Fixed when it is made (see [`Shed::replace`]).
+fn has_queue(policy: &ServicePolicy) -> bool {
+    policy.server.is_some_and(|settings| settings.working.is_some())
+}
+
 impl State {
     fn pass_turns(&mut self) {
         let Some(shed) = &mut self.shed else { return };
@@ -216,6 +232,7 @@ impl Inside {
                 if let (Some(shed), Some(entry)) = (&mut state.shed, &mut self.entry) {
                     shed.start(entry, now);
                 }
+                self.began = Some(now);
                 return Poll::Ready(());
             }
             Some(Waiting::Asleep(known)) => known.clone_from(waker),
@@ -229,11 +246,15 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
+        let took = self.began.map(|began| self.shared.clock.now().since(began));
         let mut state = self.shared.lock();
         if !state.queue.is_empty() {
             state.queue.remove(&self.ticket);
         }
         if let (Some(shed), Some(entry)) = (&mut state.shed, self.entry.take()) {
+            if let Some(took) = took {
+                shed.on_work_time(took);
+            }
             shed.leave(entry);
             state.pass_turns();
         }

@@ -32,6 +32,7 @@ pub(super) fn read<A>(request: &mut Request<A>, trust: Trust, mapping: Option<&M
     Received {
         // gRPC's own timeout is part of its protocol, and only its sender suffers from a short one.
         left: earlier(believed.left, grpc),
+        call_left: earlier(believed.call_left, grpc),
         ..believed
     }
 }

@@ -199,8 +199,9 @@ async fn a_minimum_rate_that_is_a_cold_burst() {
     for call in calls {
         call.await.unwrap().unwrap();
     }
+    // A fifth of the calls, and the one retry that a fresh client has.
     assert!(
-        service.attempts() <= 120,
+        service.attempts() <= 121,
         "{} attempts of a hundred cold calls",
         service.attempts()
     );

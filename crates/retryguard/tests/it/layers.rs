@@ -122,7 +122,7 @@ fn middle(
 
 fn retrying(more: &str) -> Policy {
     policy(&format!(
-        "defaults: {{ maxRetries: 2, initialDelay: 1ms, budget: off, guard: off, breaker: off, {more} }}"
+        "defaults: {{ maxRetries: 2, initialDelay: 1ms, growth: constant, budget: off, guard: off, breaker: off, {more} }}"
     ))
 }
 

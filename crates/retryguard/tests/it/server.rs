@@ -423,6 +423,36 @@ async fn a_policy_that_begins_to_bound_counts_from_then_on() {
     assert_eq!(house.status(&[]).await, StatusCode::SERVICE_UNAVAILABLE);
 }
 
+/// Where the work on a request takes longer than `queueTime`, every second request waits longer than that, and no queue
+/// stands for all that.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_short_beside_the_work_is_no_standing_queue() {
+    let handler = service_fn(|_: http::Request<Full<Bytes>>| async {
+        sleep(100).await;
+        Ok::<_, Infallible>(http::Response::new(Full::<Bytes>::default()))
+    });
+    let layer = ServerLayer::new(
+        &serving("inFlight: 1000, working: 1, queueTime: 20ms, queueInterval: 100ms"),
+        "it",
+    );
+    let client = || {
+        let served = layer.layer(handler);
+        tokio::spawn(async move {
+            for _ in 0..50 {
+                let mut request = scripted::get();
+                request
+                    .headers_mut()
+                    .insert(CRITICALITY, "sheddable".parse().unwrap());
+                let response = served.clone().oneshot(request).await.unwrap();
+                assert_eq!(response.status(), StatusCode::OK);
+            }
+        })
+    };
+    let (first, second) = (client(), client());
+    first.await.unwrap();
+    second.await.unwrap();
+}
+
 /// A standing queue, and not a burst: the signal is the shortest wait of an interval.
 #[tokio::test(start_paused = true)]
 async fn a_standing_queue_sheds_background_work_and_keeps_what_matters() {

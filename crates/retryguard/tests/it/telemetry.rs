@@ -83,7 +83,10 @@ pub(crate) fn value(recorded: &[Series], name: &str, labels: &[(&str, &str)]) ->
 fn a_call_is_counted_with_its_attempts_and_with_why_it_was_not_retried() {
     let recorded = recorded(async {
         let service = Scripted::new([status(503), status(200), status(503)]);
-        let layer = HttpLayer::new(&only("maxRetries: 2, budget: { percent: 100% }"), "it");
+        let layer = HttpLayer::new(
+            &only("maxRetries: 2, budget: { percent: 100%, minRetryRate: { count: 0 } }"),
+            "it",
+        );
         let guarded = layer.layer(service.clone());
         guarded.clone().oneshot(get()).await.unwrap();
         guarded.clone().oneshot(get()).await.unwrap();
@@ -142,6 +145,10 @@ async fn everything() {
         let _ = guarded.clone().oneshot(get()).await;
         sleep(50).await;
     }
+
+    // The default guard measures.
+    let measured = HttpLayer::new(&policy(""), "it").layer(Scripted::new([status(503), status(200)]));
+    measured.oneshot(get()).await.unwrap();
 
     let server = ServerLayer::new(&policy("services: { it: { server: { inFlight: 1 } } }"), "it");
     let handler = service_fn(|_: http::Request<Full<bytes::Bytes>>| async {
@@ -208,7 +215,7 @@ fn every_documented_metric_is_emitted_and_no_other_with_the_documented_labels() 
             "{to}"
         );
     }
-    for to in ["off", "ramping", "on"] {
+    for to in ["suspended", "limited", "allowed"] {
         assert!(of("retryguard_guard_changes_total", &[("to", to)]) > 0.0, "{to}");
     }
     for reason in ["in-flight", "deadline"] {
@@ -232,6 +239,11 @@ fn every_documented_metric_is_emitted_and_no_other_with_the_documented_labels() 
     assert_eq!(of("retryguard_policy_refused_total", &[]), 1.0);
     assert_eq!(of("retryguard_breaker_state", &[]), 0.0);
     assert_eq!(of("retryguard_guard_share", &[]), 1.0);
+    let (gain, error) = (
+        of("retryguard_retry_gain", &[]),
+        of("retryguard_retry_gain_error", &[]),
+    );
+    assert!(gain > 0.0 && error > 0.0, "{gain} ± {error}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ use crate::support::{
     bytes::{Http2, Raw},
     loopback::serve,
     only, policy,
-    time::until,
+    time::{sleep, until},
 };
 
 /// The head of an answer and a part of its body; the rest never comes.
@@ -248,4 +248,26 @@ async fn a_servers_own_body_ends_with_the_deadline_of_its_request() {
         again = client.get(server.url("/")).send().await.unwrap().status();
     }
     assert_eq!(again, 200);
+}
+
+/// The end of an attempt bounds the wait for the head. A body that came in time was cut off where it fell due.
+#[tokio::test]
+async fn a_body_may_come_until_the_deadline_of_the_call() {
+    let held = Held::default();
+    let stream = held.clone();
+    let router = Router::new()
+        .route("/long", get(move || async move { Body::from_stream(stream) }))
+        .layer(ServerLayer::new(&policy(""), "shop"));
+    let server = serve(router).await;
+    let long = reqwest::Client::new()
+        .get(server.url("/long"))
+        .header("retryguard-deadline-ms", "2000")
+        .header("retryguard-call-deadline-ms", "60000")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(long.status(), 200);
+    sleep(2_100).await;
+    held.end.store(true, Ordering::SeqCst);
+    long.bytes().await.unwrap();
 }

@@ -58,7 +58,7 @@ async fn only_overload_closes_the_target() {
         // 10^20 seconds were read as none at all.
         ("/503/100000000000000000000", true),
     ] {
-        let client = reqwest(&only("maxRetries: 0"), false);
+        let client = reqwest(&only("maxRetries: 0, gate: { scope: target }"), false);
         let first = client
             .get(server.url(path))
             .bearer_auth("a")
@@ -88,7 +88,7 @@ async fn only_overload_closes_the_target() {
 #[tokio::test]
 async fn the_limit_of_one_user_does_not_lock_out_the_others() {
     let server = answers().await;
-    let policy = only("maxRetries: 0, breaker: { trip: consecutive, failures: 3 }");
+    let policy = only("maxRetries: 0, gate: { scope: target }, breaker: { trip: consecutive, failures: 3 }");
     let client = reqwest(&policy, false);
     let ask = |user: &'static str| client.get(server.url("/limited")).bearer_auth(user).send();
     assert_eq!(ask("a").await.unwrap().status(), 429);

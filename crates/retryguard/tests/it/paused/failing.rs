@@ -198,7 +198,7 @@ async fn errors_say_which_part_refused_and_what_to_do() {
          and delays so that attempts fit)"
     );
     let away = Scripted::new([status(503).with("retry-after", "9")]);
-    let held = text("maxRetries: 0", &away, 2).await;
+    let held = text("maxRetries: 0, gate: { scope: target }", &away, 2).await;
     assert_eq!(
         held,
         "not sent: retry-after (come back after the time that the target gave)"

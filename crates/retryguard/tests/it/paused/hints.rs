@@ -16,7 +16,10 @@ use crate::support::{
 #[tokio::test(start_paused = true)]
 async fn one_retry_after_holds_back_every_call_to_the_target() {
     let service = Scripted::new([status(503).with("retry-after", "2"), status(200)]);
-    let (layer, guarded) = guarded(&only("maxRetries: 0, gate: { spread: 50% }"), &service);
+    let (layer, guarded) = guarded(
+        &only("maxRetries: 0, gate: { scope: target, spread: 50% }"),
+        &service,
+    );
     assert_eq!(call(&guarded).await.unwrap(), 503);
     let mut told = Vec::new();
     for _ in 0..10 {
@@ -69,7 +72,7 @@ async fn a_retry_after_beyond_the_deadline_is_handed_to_the_caller_at_once() {
 #[tokio::test(start_paused = true)]
 async fn what_matters_more_than_the_call_that_was_sent_away_still_goes_through() {
     let service = Scripted::new([status(503).with("retry-after", "5"), status(200)]);
-    let (_, guarded) = guarded(&only("maxRetries: 0"), &service);
+    let (_, guarded) = guarded(&only("maxRetries: 0, gate: { scope: target }"), &service);
     let of = |criticality| {
         let mut request = get();
         request.extensions_mut().insert(Tags {

@@ -11,6 +11,7 @@ mod replacing;
 mod retrying;
 mod sharing;
 mod unready;
+mod waiting;
 
 use retryguard::{
     Error, Policy,

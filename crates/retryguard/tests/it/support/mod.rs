@@ -16,7 +16,7 @@ pub(crate) fn policy(text: &str) -> Policy {
 /// that can be computed.
 pub(crate) fn only(keys: &str) -> Policy {
     policy(&format!(
-        "defaults: {{ budget: off, guard: off, breaker: off, initialDelay: 100ms, jitter: none }}\n\
+        "defaults: {{ budget: off, guard: off, breaker: off, bulkhead: off, initialDelay: 100ms, jitter: none }}\n\
          services: {{ it: {{ {keys} }} }}"
     ))
 }

@@ -94,7 +94,7 @@ pub struct Point {
     pub amplification: f64,
     /// Requests that wait at payments.
     pub waiting: usize,
-    /// The breaker and the guard towards payments: 0 for on or closed, 1 for off or open, 2 for between.
+    /// The breaker and the guard towards payments: 0 for closed or allowed, 1 for open or suspended, 2 for half-open or limited.
     pub breaker: u8,
     /// See `breaker`.
     pub guard: u8,
@@ -117,6 +117,8 @@ pub struct EdgeFrame {
     pub breaker: Option<&'static str>,
     /// The state of the guard, or none where there is no guard.
     pub guard: Option<&'static str>,
+    /// How many additional successes each additional retry brings, and the standard error of that, where it is measured.
+    pub gain: Option<(f64, f64)>,
 }
 
 impl Frame {
@@ -154,6 +156,7 @@ impl Arm {
             ),
             breaker: None,
             guard: None,
+            gain: None,
         }];
         for (edge, old) in now.snapshot.edges.iter().zip(&before.snapshot.edges) {
             self.edges.push(EdgeFrame {
@@ -164,6 +167,7 @@ impl Arm {
                 failing: failing(edge.failures, old.failures, edge.attempts, old.attempts),
                 breaker: edge.has_breaker.then_some(edge.breaker),
                 guard: edge.has_guard.then_some(edge.guard),
+                gain: edge.gain,
             });
         }
         self.point(before, now, rate);
@@ -203,8 +207,8 @@ impl Arm {
 
 fn state(word: &str) -> u8 {
     match word {
-        "open" | "off" => 1,
-        "half-open" | "ramping" => 2,
+        "open" | "suspended" => 1,
+        "half-open" | "limited" => 2,
         _ => 0,
     }
 }

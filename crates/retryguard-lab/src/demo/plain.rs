@@ -54,7 +54,7 @@ fn line(arm: &Arm) -> String {
         state.map_or_else(|| format!("no {name}"), |state| format!("{name} {state}"))
     };
     format!(
-        "{:5.1} s  {:9}  orders {:4.0}/s  paid {:4.0}/s  attempts at payments {:4.0}/s  amplification {:4.1}  waiting {:3}  {}  {}",
+        "{:5.1} s  {:9}  orders {:4.0}/s  paid {:4.0}/s  attempts at payments {:4.0}/s  amplification {:4.1}  waiting {:3}  {}  {}{}",
         point.at,
         words(arm.phase),
         point.calls,
@@ -64,7 +64,13 @@ fn line(arm: &Arm) -> String {
         point.waiting,
         state("breaker", edge.and_then(|edge| edge.breaker)),
         state("guard", edge.and_then(|edge| edge.guard)),
+        edge.and_then(|edge| edge.gain).map_or_else(String::new, gain),
     )
+}
+
+/// What a retry adds, in words.
+pub(super) fn gain((value, error): (f64, f64)) -> String {
+    format!("  a retry adds {value:.2} ± {error:.2}")
 }
 
 /// A phase in a word.
@@ -85,7 +91,7 @@ mod tests {
     /// The first run has neither breaker nor guard, and a line must not claim that they are at rest.
     #[test]
     fn a_part_that_is_not_there_has_no_state() {
-        let edge = |breaker, guard| EdgeFrame {
+        let edge = |breaker, guard, gain| EdgeFrame {
             from: "orders",
             to: "payments",
             calls: 0.0,
@@ -93,16 +99,17 @@ mod tests {
             failing: 0.0,
             breaker,
             guard,
+            gain,
         };
         let mut arm = Arm {
             points: vec![Point::default()],
-            edges: vec![edge(None, None)],
+            edges: vec![edge(None, None, None)],
             ..Arm::default()
         };
         assert!(line(&arm).ends_with("no breaker  no guard"), "{}", line(&arm));
-        arm.edges = vec![edge(Some("open"), Some("ramping"))];
+        arm.edges = vec![edge(Some("open"), Some("limited"), Some((0.784, 0.061)))];
         assert!(
-            line(&arm).ends_with("breaker open  guard ramping"),
+            line(&arm).ends_with("breaker open  guard limited  a retry adds 0.78 ± 0.06"),
             "{}",
             line(&arm)
         );

@@ -203,8 +203,8 @@ fn states(edge: &EdgeFrame) -> Line<'static> {
     let word = |name: &str, state: Option<&'static str>| {
         let color = match state {
             None => Color::DarkGray,
-            Some("closed" | "on") => Color::Green,
-            Some("open" | "off") => Color::Red,
+            Some("closed" | "allowed") => Color::Green,
+            Some("open" | "suspended") => Color::Red,
             Some(_) => Color::Yellow,
         };
         Span::styled(
@@ -255,7 +255,8 @@ mod tests {
             attempts: 1234.0,
             failing: 1.0,
             breaker: Some("half-open"),
-            guard: Some("ramping"),
+            guard: Some("limited"),
+            gain: None,
         };
         let arm = Arm {
             title: "retries and timeouts".to_owned(),
@@ -290,7 +291,7 @@ mod tests {
         let text = shown(80, 24);
         for whole in [
             "from 4 to 8 s",
-            "breaker half-open  guard ramping",
+            "breaker half-open  guard limited",
             "orders→inventory 1234/s ×30.9 100 % fail",
             "paid/s",
             "Ctrl-C",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Figures, Machine, Outcome};
 use crate::Configuration;
 
-/// The format of the JSON that [`json`] gives; another number where it changes.
+/// The format of the JSON that [`json()`] gives; another number where it changes.
 pub const FORMAT: u32 = 2;
 
 /// All runs for other programs, without their time lines.

@@ -219,7 +219,7 @@ fn user_policy(plan: &Plan, scale: TimeScale, attempts: u32) -> anyhow::Result<P
     let patience = scale.span(plan.patience).as_millis().max(1);
     let text = format!(
         "defaults: {{maxRetries: {}, initialDelay: 0s, jitter: none, retryNonIdempotent: true, retryRetried: true, \
-         deadline: off, attemptTimeout: {patience}ms, budget: off, guard: off, breaker: off, server: off, \
+         deadline: off, attemptTimeout: {patience}ms, budget: off, guard: off, breaker: off, bulkhead: off, server: off, \
          gate: {{scope: call, atMost: 0s, noRetryFor: 0s}}}}",
         attempts.saturating_sub(1)
     );

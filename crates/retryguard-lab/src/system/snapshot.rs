@@ -59,10 +59,12 @@ pub struct EdgeView {
     pub failures: u64,
     /// `closed`, `open` or `half-open`.
     pub breaker: &'static str,
-    /// `on`, `off` or `ramping`.
+    /// `allowed`, `suspended` or `limited`.
     pub guard: &'static str,
     /// The share of retries that the guard lets through.
     pub guard_share: f64,
+    /// How many additional successes each additional retry brings, and the standard error of that, where it is measured.
+    pub gain: Option<(f64, f64)>,
     /// Whether its policy has a breaker and a guard at all.
     pub has_breaker: bool,
     /// See `has_breaker`.
@@ -113,6 +115,7 @@ impl System {
             breaker: breaker::State::Closed.as_str(),
             guard: guard::State::On.as_str(),
             guard_share: 1.0,
+            gain: None,
             has_breaker: settings.breaker.is_some(),
             has_guard: settings.guard.is_some(),
         };
@@ -126,6 +129,7 @@ impl System {
                 view.breaker = status.breaker.as_str();
                 view.guard = status.guard.as_str();
                 view.guard_share = status.guard_share.as_f64();
+                view.gain = status.gain.map(|gain| (gain.value, gain.error));
             }
         }
         view

@@ -234,6 +234,6 @@ mod tests {
         );
         let percent = keys.text("budget.percent").unwrap();
         assert!(percent.contains("Default: `20%`"), "{percent}");
-        assert!(keys.text("maxRetries").unwrap().contains("Default: `2`"));
+        assert!(keys.text("maxRetries").unwrap().contains("Default: `10`"));
     }
 }

@@ -173,6 +173,12 @@ fn breaker_constants(
     let breaker = settings.breaker.as_ref().ok_or(Error::NoBreaker)?;
     let failures = match breaker.trip {
         Trip::Consecutive(failures) => failures,
+        Trip::Silence(failures) => {
+            losses.push(format!(
+                "{failures} failures without a success are modelled as {failures} in a row, and calls that wait for the recovery as calls that fail"
+            ));
+            failures
+        }
         Trip::Count { failures, .. } => {
             losses.push(format!(
                 "{failures} failures in a window are modelled as {failures} in a row"

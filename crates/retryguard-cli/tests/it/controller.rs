@@ -112,15 +112,15 @@ fn it_switches_says_so_and_restores_when_it_is_stopped() {
     });
     rejected.store(60, Ordering::SeqCst);
     let held = |status: &Value| status["targets"][0]["actuators"][0]["holds"].clone();
-    status_until(&address, "off", |status| held(status) == "off");
+    status_until(&address, "off", |status| held(status) == "suspended");
     let decisions = folder.path().join("policies/.retryguard-decisions.json");
     assert!(decisions.exists());
     let table = said(&retryguard(&["controller", "status", "--address", &address]));
     for part in [
         "reviews",
-        "off",
+        "suspended",
         "rejections",
-        "policy-server:off",
+        "policy-server:suspended",
         "above 0.2000",
         "this controller leads",
     ] {
@@ -135,7 +135,7 @@ fn it_switches_says_so_and_restores_when_it_is_stopped() {
         .find(|line| line.contains("retryguard::audit"))
         .expect("an audit line");
     let audit: Value = serde_json::from_str(audit).expect("a line of JSON");
-    assert_eq!(audit["fields"]["wish"], "off");
+    assert_eq!(audit["fields"]["desired"], "off");
     assert!(
         audit["fields"]["why"]
             .as_str()

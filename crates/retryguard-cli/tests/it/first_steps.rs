@@ -153,7 +153,7 @@ fn explain_knows_codes_keys_and_terms() {
         ("RG009", "What to do:"),
         ("budget", "budget.percent"),
         ("retry-after", "gate.scope"),
-        ("maxRetries", "Default: `2`"),
+        ("maxRetries", "Default: `10`"),
     ] {
         let output = run(&["explain", what]);
         assert_eq!(output.status.code(), Some(0), "{what}");

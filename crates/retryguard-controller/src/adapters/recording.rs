@@ -12,14 +12,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{
-    clock::unix_time,
-    domain::{
-        counts::{Counts, Reading},
-        target::TargetName,
-    },
-    reconcile::source::{Round as Answer, Source},
-};
+use crate::clock::unix_time;
+use crate::domain::counts::{Counts, Reading};
+use crate::domain::target::TargetName;
+use crate::reconcile::source::{Round as Answer, Source};
 
 /// The size at which a recording is begun anew. An hour of a hundred targets with a sample a second has about 40 MB.
 pub const LARGEST_FILE: u64 = 256 * 1024 * 1024;

@@ -52,7 +52,12 @@ pub(super) fn read(
 /// What the policy says, and after it the same rules on retries per call, for data planes that do not say what
 /// was rejected. A delay has no such default: how slow is too slow, only the operator knows.
 fn from_policy(service: &str, policy: &Policy) -> Vec<Settings> {
-    let first = policy.service(service).target.guard.unwrap_or_default();
+    let first = policy
+        .service(service)
+        .target
+        .guard
+        .map(on_samples)
+        .unwrap_or_default();
     let mut guards = vec![first];
     if first.signal == Signal::Rejections && matches!(first.mode, Mode::Hysteresis(_)) {
         guards.push(Settings {
@@ -73,5 +78,15 @@ fn inline(node: &Node, mistakes: &mut Mistakes) -> Option<Settings> {
             value: node.clone(),
         }]),
     };
-    policy_block(&service, "guard", mistakes).service("").target.guard
+    let guard = policy_block(&service, "guard", mistakes).service("").target.guard;
+    guard.map(on_samples)
+}
+
+/// A guard that decides on the samples of a service. The mode `response` needs the start and the end of every attempt,
+/// which no data plane reports: its place is taken by the thresholds.
+fn on_samples(guard: Settings) -> Settings {
+    match guard.mode {
+        Mode::Response(_) => Settings::default(),
+        _ => guard,
+    }
 }

@@ -307,6 +307,11 @@ fn compare(on: &Arm, off: &Arm) -> Option<Gain> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts of simulated calls are small and not negative"
+)]
 mod tests {
     use super::*;
 
@@ -333,9 +338,9 @@ mod tests {
                 for _ in 0..50 {
                     let middle = f64::midpoint(low, high);
                     if served(middle) > capacity {
-                        low = middle
+                        low = middle;
                     } else {
-                        high = middle
+                        high = middle;
                     }
                 }
                 (calls, low)

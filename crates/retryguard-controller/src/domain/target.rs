@@ -38,6 +38,6 @@ pub struct TargetSpec {
     pub guards: Vec<guard::Settings>,
     /// The word of its source.
     pub source: &'static str,
-    /// Its actuators, by their place in the list given to [`Reconciler::new`].
+    /// Its actuators, by their place in the list given to the reconciler.
     pub actuators: Vec<usize>,
 }

@@ -142,7 +142,7 @@ async fn library(port: u16) -> u16 {
     let client = retryguard::reqwest::Client::new(&policy, "pay").unwrap();
     tokio::spawn(async move {
         loop {
-            let _ = client.get(&format!("http://127.0.0.1:{port}/")).await;
+            let _ = client.get(format!("http://127.0.0.1:{port}/")).await;
             pause(20).await;
         }
     });

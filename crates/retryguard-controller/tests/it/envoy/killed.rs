@@ -98,9 +98,9 @@ async fn killed_and_back(envoy: &Envoy, service: &Down, configuration: &str) {
         assert!(back < FEW, "after the restart: {back}");
         assert!(holds(envoy).await, "it lets go on its way");
         let status = next.status().await;
-        status["targets"][0]["state"] == "off"
+        status["targets"][0]["state"] == "suspended"
             && status["targets"][0]["calls"].is_number()
-            && status["targets"][0]["actuators"][0]["holds"] == "off"
+            && status["targets"][0]["actuators"][0]["holds"] == "suspended"
     })
     .await;
     // Stopped politely it restores.

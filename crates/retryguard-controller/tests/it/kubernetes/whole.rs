@@ -202,7 +202,7 @@ async fn what_the_user_sets_during_a_storm_stands() {
     dial.0.store(0, Ordering::Relaxed);
     running
         .until("forgotten", |status| {
-            status["targets"][0]["state"] == "on" && way(status) == "on"
+            status["targets"][0]["state"] == "allowed" && way(status) == "allowed"
         })
         .await;
     assert_eq!(attempts_until(&cluster, 7).await, [7]);
@@ -291,7 +291,7 @@ async fn of_two_controllers_one_acts_and_the_other_goes_on_when_it_is_killed() {
     second.until("follows", follows).await;
     first.task.abort();
     // Off stays off over the change of leaders, and the heir brings it back.
-    let heir = |status: &Value| status["leads"] == true && status["targets"][0]["state"] == "off";
+    let heir = |status: &Value| status["leads"] == true && status["targets"][0]["state"] == "suspended";
     second.until("leads", heir).await;
     assert_eq!(attempts_until(&cluster, 0).await, [0]);
     let events = cluster.events("reviews").await;
@@ -303,7 +303,7 @@ async fn of_two_controllers_one_acts_and_the_other_goes_on_when_it_is_killed() {
     dial.0.store(0, Ordering::Relaxed);
     ramps_back(&cluster).await;
     second
-        .until("on", |status| status["targets"][0]["state"] == "on")
+        .until("on", |status| status["targets"][0]["state"] == "allowed")
         .await;
     assert_eq!(cluster.text("reviews").await, before);
     second.stop.send(()).unwrap();

@@ -19,11 +19,12 @@ async fn an_overload_switches_off_and_its_end_brings_retries_back_by_the_ramp() 
     seconds(15).await;
     assert_eq!(plane.held("payments"), RetryState::Off);
     let status = running.status().await;
-    assert_eq!(status["targets"][0]["state"], "off");
+    assert_eq!(status["targets"][0]["state"], "suspended");
     assert_eq!(status["targets"][0]["signal"], "rejections");
     assert_eq!(status["targets"][0]["value"], 0.6);
     let metrics = running.metrics().await;
-    let off = "retryguard_controller_decisions_total{target=\"payments\",to=\"off\",reason=\"above\"} 1\n";
+    let off =
+        "retryguard_controller_decisions_total{target=\"payments\",to=\"suspended\",reason=\"above\"} 1\n";
     assert!(metrics.contains(off), "{metrics}");
     seconds(45).await;
     let desired_states = plane.desired_states();
@@ -70,10 +71,10 @@ async fn without_data_the_decision_holds_for_the_stated_time_and_then_the_origin
     seconds(4).await;
     assert_eq!(plane.desired_states(), [RetryState::Off, RetryState::Original]);
     let status = running.status().await;
-    assert_eq!(status["targets"][0]["state"], "on");
+    assert_eq!(status["targets"][0]["state"], "allowed");
     assert_eq!(status["targets"][0]["reason"], "no fresh data for 60 s");
     let metrics = running.metrics().await;
-    let back = "decisions_total{target=\"payments\",to=\"on\",reason=\"no-data\"} 1\n";
+    let back = "decisions_total{target=\"payments\",to=\"allowed\",reason=\"no-data\"} 1\n";
     assert!(metrics.contains(back), "{metrics}");
 }
 

@@ -138,7 +138,7 @@ async fn a_dry_run_decides_and_changes_nothing() {
     let running = start(setup, &plane, Box::new(|_| Ok(vec![reading("payments", 60)])));
     seconds(100).await;
     let status = running.status().await;
-    assert_eq!(status["targets"][0]["state"], "off");
+    assert_eq!(status["targets"][0]["state"], "suspended");
     assert_eq!(status["actuators"][0]["changes"], 1, "said once, and remembered");
     assert_eq!(
         status["would"],

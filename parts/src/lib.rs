@@ -37,7 +37,7 @@ pub use port::free_port;
 pub use postgres::Postgres;
 pub use process::Process;
 pub use prometheus::Prometheus;
-pub use redis::Redis;
+pub use redis::{Redis, RedisCluster};
 pub use wait::{answers, until};
 
 /// Where a program is: the variable `RETRYGUARD_PART_<NAME>` or the `PATH`.

@@ -84,3 +84,90 @@ fn launch(program: &PathBuf, folder: &TempDir, port: u16) -> Process {
         .stdout(Stdio::null());
     Process::start(command).expect("redis-server starts")
 }
+
+/// A Redis Cluster of three nodes without replicas.
+#[derive(Debug)]
+pub struct RedisCluster {
+    ports: Vec<u16>,
+    _processes: Vec<Process>,
+    _folders: Vec<TempDir>,
+}
+
+impl RedisCluster {
+    /// Starts one, or says why not (see [`need`]).
+    ///
+    /// # Panics
+    /// When the servers are there and do not form a cluster.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        let program = need("redis-server")?;
+        let tool = need("redis-cli")?;
+        // Another process may take a free port first.
+        for _ in 0..5 {
+            let cluster = Self::launch(&program);
+            let all_answer = cluster
+                .ports
+                .iter()
+                .all(|port| wait::answers(*port, Duration::from_secs(20)));
+            if all_answer && cluster.join(&tool) {
+                return Some(cluster);
+            }
+        }
+        panic!("three redis-servers do not form a cluster on loopback");
+    }
+
+    fn launch(program: &PathBuf) -> Self {
+        let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
+        let folders: Vec<_> = (0..3)
+            .map(|_| tempfile::tempdir().expect("a temporary folder"))
+            .collect();
+        let processes = ports.iter().zip(&folders).map(|(port, folder)| {
+            let mut command = Command::new(program);
+            command
+                .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+                .args(["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"])
+                // By default 10000 above the port, which may be no port at all.
+                .args(["--cluster-port", &free_port().to_string()])
+                .args(["--port", &port.to_string(), "--dir"])
+                .arg(folder.path())
+                .stdout(Stdio::null());
+            Process::start(command).expect("redis-server starts")
+        });
+        Self {
+            _processes: processes.collect(),
+            ports,
+            _folders: folders,
+        }
+    }
+
+    fn join(&self, tool: &PathBuf) -> bool {
+        let created = Command::new(tool)
+            .args(["--cluster", "create"])
+            .args(self.ports.iter().map(|port| format!("127.0.0.1:{port}")))
+            .args(["--cluster-yes", "--cluster-replicas", "0"])
+            .stdout(Stdio::null())
+            .status();
+        created.is_ok_and(|status| status.success()) && self.is_whole(tool)
+    }
+
+    /// Every node knows of every slot: a node may lag behind the tool.
+    fn is_whole(&self, tool: &PathBuf) -> bool {
+        wait::until(Duration::from_secs(60), || {
+            self.ports.iter().all(|port| {
+                let info = Command::new(tool)
+                    .args(["-p", &port.to_string(), "cluster", "info"])
+                    .output();
+                info.is_ok_and(|info| String::from_utf8_lossy(&info.stdout).contains("cluster_state:ok"))
+            })
+        })
+    }
+
+    /// The addresses of its nodes.
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
+        self.ports
+            .iter()
+            .map(|port| format!("redis://127.0.0.1:{port}/"))
+            .collect()
+    }
+}

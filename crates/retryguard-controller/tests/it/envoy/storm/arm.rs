@@ -175,11 +175,11 @@ pub(super) struct World {
 }
 
 impl World {
-    /// The guard's state; "on" where there is none.
+    /// The guard's state; "allowed" where there is none.
     pub(super) async fn state(&self) -> String {
         match &self.controller {
             Some(controller) => controller.state().await,
-            None => "on".to_owned(),
+            None => "allowed".to_owned(),
         }
     }
 

@@ -121,7 +121,7 @@ fn table(text: &mut String, lines: &[(Arm, Timeline)]) {
     );
     for (arm, line) in lines {
         let (totals, fate) = (overload(line), line.fates[1]);
-        let off = line.first("off").map_or_else(
+        let off = line.first("suspended").map_or_else(
             || "–".to_owned(),
             |second| format!("{} s", second.saturating_sub(BEFORE)),
         );
@@ -222,10 +222,10 @@ fn claims(text: &mut String, lines: &[(Arm, Timeline)]) {
         "Sec. 6.2",
         format!(
             "ramp seen: {}; at the end: {}",
-            lines[2].1.saw("ramping"),
+            lines[2].1.saw("limited"),
             lines[2].1.last_state()
         ),
-        held(lines[2].1.saw("ramping") && lines[2].1.last_state() == "on"),
+        held(lines[2].1.saw("limited") && lines[2].1.last_state() == "allowed"),
     );
 }
 

@@ -46,7 +46,7 @@ fn run(
         let (index, step) = if index == usize::MAX {
             calls.push(Some(call(calls.len() as u64)));
             let index = calls.len() - 1;
-            let call = calls[index].as_mut().unwrap();
+            let call = calls[index].as_mut().expect("a call that is driven is there");
             (index, call.start(&mut target, at(now), &mut chance))
         } else {
             let Some(call) = calls[index].as_mut() else {

@@ -17,15 +17,36 @@ pub(crate) struct Chain {
     pub(crate) transition_rewards: Vec<Vec<f64>>,
     /// For each wanted condition: where it holds.
     pub(crate) conditions: Vec<Vec<bool>>,
+    /// For each wanted number: its value in each state.
+    pub(crate) values: Vec<Vec<f64>>,
+    /// States that nothing leaves, which were given a loop.
+    pub(crate) deadlocks: Vec<u32>,
     /// Where exploration stopped because nothing asked depends on what follows.
     pub(crate) stopped: Vec<bool>,
     /// Where exploration stopped because the state is too unlikely.
     pub(crate) cut: Vec<u32>,
     pub(crate) levels: Option<Levels>,
+    /// For each counter whose end is taken to be out of reach.
+    pub(crate) rises: Vec<Rises>,
     /// The values of the variables, state after state, if they were wanted.
     pub(crate) valuations: Vec<i64>,
-    /// What is left for solving, `None` where nobody counts.
+    /// The memory limit for solving; `None` where memory is not counted.
     pub(crate) memory: Option<Memory>,
+}
+
+/// Where a counter rises within a run of values that are taken as one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rises {
+    /// For each state, whether the counter is in the run.
+    pub(crate) inside: Vec<bool>,
+    /// Transitions by which it rises: from, to, rate. The rows of the chain have them too.
+    pub(crate) moves: Vec<(u32, u32, f64)>,
+    /// Transitions by which it is set to a value of the run, and begins anew.
+    pub(crate) resets: Vec<(u32, u32, f64)>,
+    /// Transitions to a higher level that set it back as well: from and to, in order.
+    pub(crate) resetting_exits: Vec<(u32, u32)>,
+    /// Whether a transition to a higher level was met that rises as well, or both sets it back and does not.
+    pub(crate) unclear: bool,
 }
 
 /// The bytes that a check may take, and those that the chain took of them.
@@ -102,7 +123,7 @@ impl Chain {
             .sum()
     }
 
-    /// Who leads to each state, in compressed rows.
+    /// The predecessors of each state, in compressed rows.
     pub(crate) fn predecessors(&self) -> (Vec<usize>, Vec<u32>) {
         let states = self.states();
         let mut starts = vec![0usize; states + 1];

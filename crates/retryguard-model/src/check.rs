@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::build::{Wanted, build};
 use crate::chain::Chain;
-use crate::elaborate::properties::resolve;
+use crate::elaborate::properties::{Formula, resolve};
 use crate::elaborate::{Scope, Value, elaborate};
 use crate::error::{Error, SEPARATOR};
 use crate::export::Which;
 use crate::options::Options;
 use crate::program::Program;
+use crate::questions::Question;
 use crate::reduce::Reduction;
 use crate::session::Session;
 use crate::syntax::{ast, parse_model, parse_properties};
@@ -49,26 +50,43 @@ impl Model {
 }
 
 impl Properties {
-    /// Reads properties, one or many.
+    /// Reads properties, one or many. An error in one is an error of all.
     pub fn parse(text: &str) -> Result<Properties, Error> {
-        let file = parse_properties(text).map_err(Error::in_properties)?;
+        let read = Properties::parse_each(text)?;
+        match read.file.refused.into_iter().next() {
+            Some((_, _, error)) => Err(error),
+            None => Ok(Properties {
+                file: ast::PropertyFile {
+                    refused: Vec::new(),
+                    ..read.file
+                },
+            }),
+        }
+    }
+
+    /// Reads properties, one or many. Those that cannot be read are kept with their errors: [`check_each`] reports them among the answers.
+    pub fn parse_each(text: &str) -> Result<Properties, Error> {
+        let mut file = parse_properties(text).map_err(Error::in_properties)?;
+        for (_, _, error) in &mut file.refused {
+            *error = error.clone().in_properties();
+        }
         Ok(Properties { file })
     }
 
     /// Reads properties from several texts, each with the name by which [`Error::render_among`] calls it. They share one scope.
     pub fn parse_among(texts: &[(&str, &str)]) -> Result<Properties, Error> {
         let all: Vec<&str> = texts.iter().map(|(_, text)| *text).collect();
-        Properties::parse(&all.join(SEPARATOR))
+        Properties::parse_each(&all.join(SEPARATOR))
     }
 
-    /// The number of properties.
+    /// The number of properties, those that could not be read among them.
     pub fn len(&self) -> usize {
-        self.file.properties.len()
+        self.file.properties.len() + self.file.refused.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.file.properties.is_empty()
+        self.len() == 0
     }
 
     /// The constants of the property file that need a value.
@@ -101,6 +119,8 @@ pub struct Answer {
     pub solve_seconds: f64,
     /// What was reduced, in words.
     pub notes: Vec<String>,
+    /// The states that a filter names (print, argmin …), each with its answer. The outcome is then their number.
+    pub listed: Vec<(String, Value)>,
 }
 
 /// What a property came to.
@@ -117,8 +137,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The number, or the middle of the two that enclose it. A lower bound alone is no number: whoever took it for one would
-    /// be wrong by nobody knows how much.
+    /// The number, or the middle of the two that enclose it. `None` for a lower bound alone, because
+    /// the true value may be larger by any amount.
     pub fn number(&self) -> Option<f64> {
         match self {
             Outcome::Number(value) => Some(*value),
@@ -128,25 +148,89 @@ impl Outcome {
     }
 }
 
-/// Answers `properties` about `model` with the given values of its open constants.
+/// Answers `properties` about `model` with the given values of its open constants. The first property that is refused is the error.
 pub fn check(
     model: &Model,
     properties: &Properties,
     constants: &Constants,
     options: &Options,
 ) -> Result<Vec<Answer>, Error> {
-    let (program, scope) = elaborate(&model.tree, &properties.file, constants)?;
-    open_constant(&model.tree, &properties.file, &scope)?;
-    let mut questions = Vec::new();
-    for property in &properties.file.properties {
-        let formula = resolve(&scope, &program, &properties.file.properties, property)?;
-        questions.push((property, formula));
-    }
-    Session {
+    let answers = check_each(model, properties, constants, options)?;
+    answers
+        .into_iter()
+        .map(|answer| answer.map_err(|refused| refused.error))
+        .collect()
+}
+
+/// A property that was not answered, and why.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// The name of the property, if it has one.
+    pub name: Option<String>,
+    /// The property as written.
+    pub property: String,
+    /// Why it has no answer.
+    pub error: Error,
+}
+
+/// Answers `properties` one by one: a property that is refused does not stop the others. An error of the model is the error of all.
+pub fn check_each(
+    model: &Model,
+    properties: &Properties,
+    constants: &Constants,
+    options: &Options,
+) -> Result<Vec<Result<Answer, Refused>>, Error> {
+    let file = &properties.file;
+    let (program, scope) = elaborate(&model.tree, file, constants)?;
+    open_constant(&model.tree, file, &scope)?;
+    let resolved: Vec<Result<Formula, Error>> = file
+        .properties
+        .iter()
+        .map(|property| resolve(&scope, &program, &file.properties, property))
+        .collect();
+    let questions: Vec<Question<'_>> = file
+        .properties
+        .iter()
+        .zip(&resolved)
+        .filter_map(|(property, formula)| Some((property, formula.as_ref().ok()?.clone())))
+        .collect();
+    let session = Session {
         program: &program,
         options,
+    };
+    let mut answers = match questions.is_empty() {
+        true => Vec::new(),
+        false => session.answer_each(&questions)?,
     }
-    .answer(&questions)
+    .into_iter();
+    let mut all = Vec::with_capacity(properties.len());
+    let mut unread = file.refused.iter().peekable();
+    for (place, (property, formula)) in file.properties.iter().zip(resolved).enumerate() {
+        while let Some((_, text, error)) = unread.next_if(|(before, _, _)| *before <= place) {
+            all.push(Err(unreadable(text, error)));
+        }
+        let answer = match formula {
+            Ok(_) => answers
+                .next()
+                .unwrap_or_else(|| unreachable!("every question has an answer")),
+            Err(error) => Err(error),
+        };
+        all.push(answer.map_err(|error| Refused {
+            name: property.name.clone(),
+            property: property.text.clone(),
+            error,
+        }));
+    }
+    all.extend(unread.map(|(_, text, error)| Err(unreadable(text, error))));
+    Ok(all)
+}
+
+fn unreadable(text: &str, error: &Error) -> Refused {
+    Refused {
+        name: None,
+        property: text.to_owned(),
+        error: error.clone(),
+    }
 }
 
 /// The chain with every label and every reward structure, for others to read, and what was reduced in words.
@@ -166,12 +250,13 @@ pub(crate) fn whole_chain(
             .iter()
             .map(|(_, condition)| condition.clone())
             .collect(),
+        values: Vec::new(),
         stop: None,
         valuations: true,
     };
     let reduction = match which {
         Which::Written => Reduction::default(),
-        Which::Reduced => Reduction::without_levels(&program, &wanted),
+        Which::Reduced => Reduction::without_levels(&program, &wanted).exact(),
     };
     let chain = build(&program, &wanted, &reduction, options)?;
     Ok((program, chain, reduction.notes))

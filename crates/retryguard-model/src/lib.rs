@@ -1,4 +1,4 @@
-//! The independent opinion on retry policies: it shares no code with the machines it judges.
+//! An independent check of retry policies. It shares no code with the machines that it checks.
 //!
 //! A model checker for continuous-time Markov chains in the PRISM language: [`Model::parse`] reads a model,
 //! [`Properties::parse`] reads what is asked, [`check`] answers. Chains are built explicitly, after reductions that are found
@@ -26,7 +26,7 @@ mod syntax;
 mod truncated;
 mod values;
 
-pub use check::{Answer, Constants, Model, Outcome, Properties, check};
+pub use check::{Answer, Constants, Model, Outcome, Properties, Refused, check, check_each};
 pub use elaborate::Value;
 pub use error::{Error, File};
 pub use export::{Format, Which, export};

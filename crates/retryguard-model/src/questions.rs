@@ -11,44 +11,39 @@ pub(crate) type Question<'q> = (&'q ast::Property, Formula);
 /// Adds what `formula` needs to `wanted`.
 pub(crate) fn collect(formula: &Formula, wanted: &mut Wanted) {
     match formula {
-        Formula::Plain(Expr::Bool(_)) => {}
         Formula::Plain(expr) => {
-            if !wanted.conditions.contains(expr) {
+            if !expr.is_constant() && !wanted.conditions.contains(expr) {
                 wanted.conditions.push(expr.clone());
             }
         }
-        Formula::Initial => {}
+        Formula::Value(expr) => {
+            if !expr.is_constant() && !wanted.values.contains(expr) {
+                wanted.values.push(expr.clone());
+            }
+        }
+        Formula::Initial | Formula::Deadlock => {}
         Formula::Not(a) => collect(a, wanted),
         Formula::And(a, b) | Formula::Or(a, b) | Formula::Iff(a, b) => {
             collect(a, wanted);
             collect(b, wanted);
         }
+        Formula::Operation(_, parts) => parts.iter().for_each(|part| collect(part, wanted)),
+        Formula::Branching(_, branch) => branch.parts().iter().for_each(|part| collect(part, wanted)),
+        Formula::Filter(filter) => {
+            collect(&filter.of, wanted);
+            collect(&filter.states, wanted);
+            wanted.valuations |= filter.kind.names_states();
+        }
         Formula::Query(query) => {
-            if let Some((_, states)) = &query.filter {
-                collect(states, wanted);
-            }
-            let mut reward = |place: &usize| {
-                if !wanted.rewards.contains(place) {
-                    wanted.rewards.push(*place);
-                }
-            };
-            match &query.operator {
-                Operator::Next(inner) | Operator::Globally(inner, ..) | Operator::Steady(inner) => {
-                    collect(inner, wanted);
-                }
-                Operator::Until(left, right, ..) => {
-                    collect(left, wanted);
-                    collect(right, wanted);
-                }
-                Operator::ReachReward(place, target) => {
-                    reward(place);
-                    collect(target, wanted);
-                }
-                Operator::Cumulative(place, _)
-                | Operator::Instant(place, _)
-                | Operator::SteadyReward(place) => {
-                    reward(place);
-                }
+            query
+                .operator
+                .parts()
+                .iter()
+                .for_each(|part| collect(part, wanted));
+            if let Some(place) = query.operator.reward()
+                && !wanted.rewards.contains(&place)
+            {
+                wanted.rewards.push(place);
             }
         }
     }
@@ -62,17 +57,13 @@ pub(crate) fn common_stop(questions: &[Question<'_>]) -> Option<Expr> {
         let Formula::Query(query) = formula else {
             return None;
         };
-        // Its states may lie beyond the target.
-        if query.filter.is_some() {
-            return None;
-        }
         let stop = match &query.operator {
             Operator::ReachReward(_, Formula::Plain(target)) => target.clone(),
-            Operator::Until(Formula::Plain(left), Formula::Plain(right), lower, _) if *lower == 0.0 => {
+            Operator::Until(Formula::Plain(left), Formula::Plain(right), lower, _)
+            | Operator::NotUntil(Formula::Plain(left), Formula::Plain(right), lower, _)
+                if *lower == 0.0 =>
+            {
                 Expr::or(vec![right.clone(), Expr::negation(left.clone())])
-            }
-            Operator::Globally(Formula::Plain(inner), lower, _) if *lower == 0.0 => {
-                Expr::negation(inner.clone())
             }
             _ => return None,
         };
@@ -100,22 +91,5 @@ pub(crate) fn levels_know(formula: &Formula) -> bool {
 /// Whether a question is about states as they are written: a filter counts them, and "init" is one of them. Merging states would change
 /// the answer.
 pub(crate) fn needs_states(formula: &Formula) -> bool {
-    matches!(formula, Formula::Query(query) if query.filter.is_some()) || names_initial(formula)
-}
-
-fn names_initial(formula: &Formula) -> bool {
-    match formula {
-        Formula::Initial => true,
-        Formula::Plain(_) => false,
-        Formula::Not(a) => names_initial(a),
-        Formula::And(a, b) | Formula::Or(a, b) | Formula::Iff(a, b) => names_initial(a) || names_initial(b),
-        Formula::Query(query) => match &query.operator {
-            Operator::Next(a)
-            | Operator::Globally(a, ..)
-            | Operator::Steady(a)
-            | Operator::ReachReward(_, a) => names_initial(a),
-            Operator::Until(a, b, ..) => names_initial(a) || names_initial(b),
-            Operator::Cumulative(..) | Operator::Instant(..) | Operator::SteadyReward(_) => false,
-        },
-    }
+    formula.any(&|part| matches!(part, Formula::Initial | Formula::Filter(_)))
 }

@@ -4,9 +4,9 @@ use crate::build::{Wanted, build};
 use crate::chain::Chain;
 use crate::check::{Answer, Outcome};
 use crate::clock::Stopwatch;
+use crate::elaborate::Value;
 use crate::elaborate::properties::{Formula, Operator, Query};
 use crate::error::Error;
-use crate::filter;
 use crate::options::Options;
 use crate::program::Program;
 use crate::questions::{Question, collect, common_stop, levels_know, needs_states};
@@ -14,6 +14,7 @@ use crate::reduce::Reduction;
 use crate::solve;
 use crate::syntax::ast;
 use crate::truncated;
+use crate::values::Values;
 
 /// Likelihoods below which states are left unexplored, tried from the finest.
 const TRUNCATIONS: &[f64] = &[1e-20, 1e-14, 1e-10, 1e-7, 1e-5];
@@ -44,6 +45,30 @@ pub(crate) struct Built {
 }
 
 impl Session<'_> {
+    /// Each question by itself where all together cannot be answered: one that is refused does not stop the others. An error of
+    /// the model is the whole answer.
+    pub(crate) fn answer_each(
+        &self,
+        questions: &[Question<'_>],
+    ) -> Result<Vec<Result<Answer, Error>>, Error> {
+        match self.answer(questions) {
+            Ok(answers) => Ok(answers.into_iter().map(Ok).collect()),
+            Err(error @ (Error::State { .. } | Error::Deadlock { .. } | Error::Language { .. })) => {
+                Err(error)
+            }
+            Err(error) if questions.len() == 1 => Ok(vec![Err(error)]),
+            Err(_) => questions
+                .iter()
+                .map(|question| match self.answer(std::slice::from_ref(question)) {
+                    Ok(mut answers) => Ok(answers.pop().ok_or_else(|| Error::Property {
+                        reason: "the question has no answer".to_owned(),
+                    })),
+                    Err(error) => Ok(Err(error)),
+                })
+                .collect(),
+        }
+    }
+
     pub(crate) fn answer(&self, questions: &[Question<'_>]) -> Result<Vec<Answer>, Error> {
         // What is about single states is asked apart, so that the rest can be reduced.
         let apart: Vec<bool> = questions
@@ -83,7 +108,7 @@ impl Session<'_> {
         } else {
             Reduction::default()
         };
-        let (chain, mut notes) = self.build_or_truncate(questions, &wanted, &reduction)?;
+        let (chain, mut notes, reduction) = self.build_or_truncate(questions, &wanted, reduction)?;
         notes.extend(reduction.notes.iter().cloned());
         let built = Built {
             chain,
@@ -103,8 +128,8 @@ impl Session<'_> {
         &self,
         questions: &[Question<'_>],
         wanted: &Wanted,
-        reduction: &Reduction,
-    ) -> Result<(Chain, Vec<String>), Error> {
+        mut reduction: Reduction,
+    ) -> Result<(Chain, Vec<String>, Reduction), Error> {
         let can = self.program.init.is_none() && questions.iter().all(|(_, f)| truncated::supports(f));
         if self.options.truncate.is_some() && !can {
             return Err(Error::Property {
@@ -113,17 +138,18 @@ impl Session<'_> {
         }
         // An upper bound on a reward is sought from the values of the variables at the edge.
         let kept = Wanted {
-            valuations: questions.iter().any(|(_, formula)| {
+            valuations: wanted.valuations || questions.iter().any(|(_, formula)| {
                 matches!(formula, Formula::Query(query) if matches!(query.operator, Operator::ReachReward(..)))
             }),
             ..wanted.clone()
         };
         if self.options.truncate.is_some() {
-            let chain = build(self.program, &kept, reduction, self.options)?;
+            let reduction = reduction.exact();
+            let chain = build(self.program, &kept, &reduction, self.options)?;
             let note = self.options.truncate.map(|limit| cut_note(limit, &chain));
-            return Ok((chain, note.into_iter().collect()));
+            return Ok((chain, note.into_iter().collect(), reduction));
         }
-        let first = build(self.program, wanted, reduction, self.options);
+        let first = self.build_confirmed(wanted, &mut reduction);
         let too_large = matches!(
             first,
             Err(Error::Limit {
@@ -132,19 +158,32 @@ impl Session<'_> {
             })
         );
         if !too_large || !can {
-            return Ok((first?, Vec::new()));
+            return Ok((first?, Vec::new(), reduction));
         }
         for limit in TRUNCATIONS {
             let options = Options {
                 truncate: Some(*limit),
                 ..self.options.clone()
             };
-            if let Ok(chain) = build(self.program, &kept, reduction, &options) {
+            if let Ok(chain) = build(self.program, &kept, &reduction, &options) {
                 let note = cut_note(*limit, &chain);
-                return Ok((chain, vec![note]));
+                return Ok((chain, vec![note], reduction));
             }
         }
-        first.map(|chain| (chain, Vec::new()))
+        first.map(|chain| (chain, Vec::new(), reduction))
+    }
+
+    /// Builds the chain, without the reductions that are not confirmed on it.
+    fn build_confirmed(&self, wanted: &Wanted, reduction: &mut Reduction) -> Result<Chain, Error> {
+        while !reduction.unreached.is_empty() {
+            match build(self.program, wanted, reduction, self.options) {
+                Ok(chain) if reduction.confirm(self.program, &chain) => return Ok(chain),
+                Ok(_) => {}
+                // It may be due to states that the model as written never reaches.
+                Err(_) => *reduction = std::mem::take(reduction).exact(),
+            }
+        }
+        build(self.program, wanted, reduction, self.options)
     }
 
     /// All that the questions need a chain to keep.
@@ -161,11 +200,11 @@ impl Session<'_> {
     /// wrong on it may be due to states that only the levels together, not the model, can reach: then it is not taken.
     fn by_levels(&self, questions: &[Question<'_>], wanted: &Wanted) -> Result<Option<Vec<Answer>>, Error> {
         let watch = Stopwatch::start();
-        let reduction = Reduction::find(self.program, wanted, true);
+        let mut reduction = Reduction::find(self.program, wanted, true);
         if reduction.level.is_none() {
             return Ok(None);
         }
-        let Ok(chain) = build(self.program, wanted, &reduction, self.options) else {
+        let Ok(chain) = self.build_confirmed(wanted, &mut reduction) else {
             return Ok(None);
         };
         let build_seconds = watch.seconds();
@@ -201,6 +240,7 @@ impl Session<'_> {
                     build_seconds,
                     solve_seconds,
                     notes: reduction.notes.clone(),
+                    listed: Vec::new(),
                 }
             })
             .collect();
@@ -216,33 +256,31 @@ impl Session<'_> {
         let watch = Stopwatch::start();
         let chain = &built.chain;
         let mut notes = built.notes.clone();
+        let mut listed = Vec::new();
         let outcome = match formula {
             Formula::Query(query) if !chain.cut.is_empty() => self.between(built, query, &mut notes)?,
-            Formula::Query(query) => {
-                let values = self.values(built, query)?;
-                if values.iter().any(|value| value.is_nan()) {
-                    return Err(Error::Property {
-                        reason: "the rates of this chain are too far apart for doubles".to_owned(),
-                    });
-                }
-                match &query.filter {
-                    Some((kind, states)) => {
-                        let chosen = self.truths(built, states)?;
-                        let of = values.iter().zip(chosen).filter(|(_, chosen)| *chosen);
-                        let of: Vec<f64> = of.map(|(value, _)| *value).collect();
-                        filter::outcome(*kind, query.bound, &of, &property.text)?
-                    }
-                    None => {
-                        let initial: Vec<f64> = chain.initial.iter().map(|s| values[*s as usize]).collect();
-                        outcome(query, &initial)
-                    }
-                }
+            Formula::Filter(filter) => {
+                let (outcome, named) = self.filtered(built, filter, &property.text)?;
+                let show = |(s, value): (usize, Value)| (self.program.show(self.valuation(built, s)), value);
+                listed = named.into_iter().map(show).collect();
+                outcome
             }
-            other => {
-                let truths = self.truths(built, other)?;
-                Outcome::Truth(chain.initial.iter().all(|s| truths[*s as usize]))
-            }
+            other => match self.evaluate(built, other)? {
+                Values::Truths(truths) => Outcome::Truth(chain.initial.iter().all(|s| truths[*s as usize])),
+                Values::Numbers(values) => {
+                    let initial: Vec<f64> = chain.initial.iter().map(|s| values[*s as usize]).collect();
+                    number_or_range(&initial)
+                }
+            },
         };
+        if matches!(outcome, Outcome::Number(value) if value.is_nan()) {
+            return Err(Error::Property {
+                reason: format!(
+                    "{} has no value: it divides 0 by 0, or sets infinite numbers against each other",
+                    property.text
+                ),
+            });
+        }
         if matches!(outcome, Outcome::Between(_, high) if high.is_infinite())
             && !notes.iter().any(|note| note.starts_with("no upper bound"))
         {
@@ -257,6 +295,7 @@ impl Session<'_> {
             build_seconds: built.build_seconds,
             solve_seconds: watch.seconds(),
             notes,
+            listed,
         })
     }
 }
@@ -283,14 +322,17 @@ fn outcome(query: &Query, initial: &[f64]) -> Outcome {
         Some((comparison, bound)) => {
             Outcome::Truth(initial.iter().all(|value| comparison.holds(*value, bound)))
         }
-        None => {
-            let low = initial.iter().copied().fold(f64::INFINITY, f64::min);
-            let high = initial.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            if low == high {
-                Outcome::Number(low)
-            } else {
-                Outcome::Range(low, high)
-            }
-        }
+        None => number_or_range(initial),
+    }
+}
+
+/// One number, or the least and the largest where the initial states differ.
+fn number_or_range(initial: &[f64]) -> Outcome {
+    let low = initial.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = initial.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match initial {
+        [one] => Outcome::Number(*one),
+        _ if low == high => Outcome::Number(low),
+        _ => Outcome::Range(low, high),
     }
 }

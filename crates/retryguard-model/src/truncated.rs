@@ -32,12 +32,8 @@ pub(crate) fn supports(formula: &Formula) -> bool {
     let Formula::Query(query) = formula else {
         return false;
     };
-    if query.filter.is_some() {
-        return false;
-    }
     match &query.operator {
-        Operator::Until(left, right, ..) => plain(left) && plain(right),
-        Operator::Globally(inner, ..) => plain(inner),
+        Operator::Until(left, right, ..) | Operator::NotUntil(left, right, ..) => plain(left) && plain(right),
         Operator::ReachReward(_, target) => plain(target),
         Operator::Cumulative(..) => true,
         _ => false,
@@ -49,7 +45,7 @@ fn plain(formula: &Formula) -> bool {
         Formula::Plain(_) => true,
         Formula::Not(a) => plain(a),
         Formula::And(a, b) | Formula::Or(a, b) | Formula::Iff(a, b) => plain(a) && plain(b),
-        Formula::Initial | Formula::Query(_) => false,
+        _ => false,
     }
 }
 

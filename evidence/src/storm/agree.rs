@@ -32,7 +32,7 @@ const SUITE: &[(&str, &str, &[u32])] = &[
 /// timer's phase is read by nothing, and after three reopenings every timeout of Table I is reached.
 const BUILDABLE: &[(&str, &str)] = &[
     ("const bool TIDY = false;", "const bool TIDY = true;"),
-    ("const int MAX_REOPEN = 9999;", "const int MAX_REOPEN = 3;"),
+    ("const int MAX_REOPEN = 1000;", "const int MAX_REOPEN = 3;"),
 ];
 
 const AVAILABILITIES: &[f64] = &[0.5, 0.6, 0.7, 0.8, 0.9, 1.0];

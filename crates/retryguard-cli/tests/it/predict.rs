@@ -39,9 +39,9 @@ fn bad_numbers_exit_with_two_and_say_what_to_give() {
     for (arguments, expected) in [
         (
             "--load -1 --attempts 3",
-            "the load -1 is no positive number: give offered calls over capacity",
+            "the load -1 is not a positive number: give offered calls over capacity",
         ),
-        ("--load nan --attempts 3", "is no positive number"),
+        ("--load nan --attempts 3", "is not a positive number"),
         ("--load 1.5 --attempts 0", "give 1 (no retry) to 1000"),
         (
             "--load 0.5 --attempts 3 --buffer 0",

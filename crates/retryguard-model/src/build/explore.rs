@@ -6,15 +6,15 @@ use std::collections::hash_map::Entry;
 use rustc_hash::FxHashMap;
 
 use super::Wanted;
-use super::guard::Guard;
+use super::guard::{Guard, Number};
 use super::initial::initial_states;
 use super::pack::{Key, Packing};
 use super::successors::{Machine, state_error};
-use crate::chain::{Chain, Exit, Levels, Memory, index};
+use crate::chain::{Chain, Exit, Levels, Memory, Rises, index};
 use crate::error::Error;
 use crate::options::Options;
 use crate::program::Program;
-use crate::reduce::Reduction;
+use crate::reduce::{Reduction, Step};
 use crate::source::Span;
 
 /// How often limits and progress are looked at.
@@ -65,12 +65,14 @@ impl<K: Key> Explorer<'_, K> {
         self.chain.state_rewards = vec![Vec::new(); rewards];
         self.chain.transition_rewards = vec![Vec::new(); rewards];
         self.chain.conditions = vec![Vec::new(); self.wanted.conditions.len()];
+        self.chain.values = vec![Vec::new(); self.wanted.values.len()];
         self.chain.levels = self.reduction.level.clone().map(|plan| Levels {
             plan,
             class: Vec::new(),
             rows: vec![0],
             exits: Vec::new(),
         });
+        self.chain.rises = vec![Rises::default(); self.reduction.unreached.len()];
         self.chain.rows.push(0);
         for mut state in initial_states(self.program)? {
             if let Some(level) = &self.reduction.level {
@@ -119,6 +121,7 @@ impl<K: Key> Explorer<'_, K> {
         let mut machine = Machine::new(self.program, &self.wanted.rewards);
         let stop = self.wanted.stop.as_ref().map(Guard::new);
         let conditions: Vec<Guard> = self.wanted.conditions.iter().map(Guard::new).collect();
+        let values: Vec<Number> = self.wanted.values.iter().map(Number::new).collect();
         let mut state = vec![0i64; self.program.variables.len()];
         let mut row: Vec<(u32, f64)> = Vec::new();
         let mut exits: Vec<Exit> = Vec::new();
@@ -135,10 +138,16 @@ impl<K: Key> Explorer<'_, K> {
             for (condition, column) in conditions.iter().zip(&mut self.chain.conditions) {
                 column.push(condition.holds(&state).map_err(fault)?);
             }
+            for (value, column) in values.iter().zip(&mut self.chain.values) {
+                column.push(value.value(&state).map_err(fault)?);
+            }
             earned.fill(0.0);
             machine.state_rewards(&state, &mut earned)?;
             for (column, value) in self.chain.state_rewards.iter_mut().zip(&earned) {
                 column.push(*value);
+            }
+            for (end, rises) in self.reduction.unreached.iter().zip(&mut self.chain.rises) {
+                rises.inside.push(state[end.variable] == end.stand_in);
             }
             if let Some(levels) = &mut self.chain.levels {
                 levels
@@ -164,14 +173,14 @@ impl<K: Key> Explorer<'_, K> {
             }
             self.close_row(&row, &exits, &earned);
             if self.chain.rows.len().is_multiple_of(CHECK_EVERY) {
-                self.check_memory()?;
+                self.check_memory(true)?;
                 if let Some(progress) = self.options.progress {
                     progress(self.keys.len() as u64);
                 }
             }
         }
         // A limit holds for the last states too, and for chains that have fewer than those between two looks.
-        self.check_memory()
+        self.check_memory(false)
     }
 
     fn expand(
@@ -192,7 +201,7 @@ impl<K: Key> Explorer<'_, K> {
                 found.push((successor.to_vec(), rate));
                 return Ok(());
             }
-            self.record(state, level, successor, rate, 1.0, row, exits)
+            self.record(number, state, level, successor, rate, 1.0, row, exits)
         })?;
         if !any {
             if !self.options.fix_deadlocks {
@@ -201,11 +210,13 @@ impl<K: Key> Explorer<'_, K> {
                 });
             }
             row.push((number, 1.0));
+            self.chain.deadlocks.push(number);
         }
         let total: f64 = found.iter().map(|(_, rate)| rate).sum();
         let here = self.likely.get(number as usize).copied().unwrap_or(1.0);
         for (mut successor, rate) in found {
             self.record(
+                number,
                 state,
                 level,
                 &mut successor,
@@ -224,6 +235,7 @@ impl<K: Key> Explorer<'_, K> {
     )]
     fn record(
         &mut self,
+        number: u32,
         state: &[i64],
         level: Option<&crate::reduce::Level>,
         successor: &mut [i64],
@@ -235,6 +247,7 @@ impl<K: Key> Explorer<'_, K> {
         if let Some(level) = level {
             let rise = successor[level.variable] - state[level.variable];
             if rise != 0 {
+                let steps = self.steps(state, successor);
                 let rise = u32::try_from(rise).expect("a level variable only rises");
                 for (place, class) in level
                     .above(level.class_of(state[level.variable]), rise)
@@ -244,6 +257,20 @@ impl<K: Key> Explorer<'_, K> {
                     successor[level.variable] = level.representative(class);
                     self.reduction.normalise(successor);
                     let target = self.number(successor, likely)?;
+                    for (rises, step) in self.chain.rises.iter_mut().zip(&steps) {
+                        let pair = (number, target);
+                        let known = rises
+                            .resetting_exits
+                            .iter()
+                            .rev()
+                            .take_while(|(from, _)| *from == number)
+                            .any(|known| *known == pair);
+                        let met = exits.iter().any(|exit| exit.target == target);
+                        rises.unclear |= *step == Step::Rise || (met && known != (*step == Step::Reset));
+                        if *step == Step::Reset && !known {
+                            rises.resetting_exits.push(pair);
+                        }
+                    }
                     exits.push(Exit {
                         rise,
                         class,
@@ -255,13 +282,29 @@ impl<K: Key> Explorer<'_, K> {
                 return Ok(());
             }
         }
+        // Before values are taken as one it still shows which counter rises.
+        let steps = self.steps(state, successor);
         self.reduction.normalise(successor);
         let target = self.number(successor, likely)?;
+        for (rises, step) in self.chain.rises.iter_mut().zip(steps) {
+            match step {
+                Step::Rise => rises.moves.push((number, target, rate)),
+                Step::Reset => rises.resets.push((number, target, rate)),
+                Step::Other => {}
+            }
+        }
         match row.iter_mut().find(|(known, _)| *known == target) {
             Some((_, sum)) => *sum += rate,
             None => row.push((target, rate)),
         }
         Ok(())
+    }
+
+    /// What a transition does to the counters whose ends are out of reach, before their values are taken as one.
+    fn steps(&self, state: &[i64], successor: &[i64]) -> Vec<Step> {
+        let ends = self.reduction.unreached.iter();
+        ends.map(|end| end.step(state[end.variable], successor[end.variable]))
+            .collect()
     }
 
     fn close_row(&mut self, row: &[(u32, f64)], exits: &[Exit], earned: &[f64]) {
@@ -279,21 +322,34 @@ impl<K: Key> Explorer<'_, K> {
         }
     }
 
-    /// Bytes that the space takes, by our own count.
-    fn memory(&self) -> u64 {
+    /// Bytes that the chain takes, by our own count: rows, transitions, rewards, flags.
+    fn kept(&self) -> u64 {
         let states = self.keys.len() as u64;
-        let key = size_of::<K>() as u64;
-        // A key in the list and one in the table with its number, at three quarters full; rows, rewards, flags.
-        let per_state = key + (key + 5) * 4 / 3 + 8 + 17 * self.wanted.rewards.len() as u64 + 4;
-        let per_state = match self.wanted.valuations {
-            true => per_state + 8 * self.program.variables.len() as u64,
-            false => per_state,
-        };
-        states * per_state + self.chain.columns.len() as u64 * 12
+        let mut per_state =
+            12 + 17 * self.wanted.rewards.len() + self.wanted.conditions.len() + 8 * self.wanted.values.len();
+        if self.wanted.valuations {
+            per_state += 8 * self.program.variables.len();
+        }
+        let rises = self
+            .chain
+            .rises
+            .iter()
+            .map(|rises| 16 * (rises.moves.len() + rises.resets.len()) as u64 + states);
+        states * per_state as u64 + self.chain.columns.len() as u64 * 12 + rises.sum::<u64>()
     }
 
-    fn check_memory(&self) -> Result<(), Error> {
-        if self.memory() > self.options.max_memory {
+    /// Bytes of the keys of the states: a list and a table with their numbers. The table doubles when it is seven eighths full, and while
+    /// it does so the old one and the new one exist: with `growing`, that moment is counted shortly before it comes.
+    fn searched(&self, growing: bool) -> u64 {
+        let room = self.numbers.capacity();
+        let buckets = room as u64 * 8 / 7;
+        let table = buckets * (size_of::<(K, u32)>() as u64 + 1);
+        let soon = growing && self.numbers.len() >= room - room / 8;
+        self.keys.len() as u64 * size_of::<K>() as u64 + if soon { 3 * table } else { table }
+    }
+
+    fn check_memory(&self, growing: bool) -> Result<(), Error> {
+        if self.kept() + self.searched(growing) > self.options.max_memory {
             return Err(Error::Limit {
                 what: "bytes of memory",
                 limit: self.options.max_memory,
@@ -304,9 +360,12 @@ impl<K: Key> Explorer<'_, K> {
     }
 
     fn finish(mut self) -> Chain {
+        for rises in &mut self.chain.rises {
+            rises.resetting_exits.sort_unstable();
+        }
         self.chain.memory = Some(Memory {
             limit: self.options.max_memory,
-            used: self.memory(),
+            used: self.kept(),
         });
         self.chain
     }

@@ -2,7 +2,7 @@
 
 use crate::expr::{Compare, Expr, Fault, Kind};
 
-/// A conjunction: ranges first, then what is no range.
+/// A conjunction: ranges first, then all other conditions.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     ranges: Vec<(usize, i64, i64)>,

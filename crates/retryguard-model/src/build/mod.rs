@@ -20,6 +20,8 @@ pub(crate) struct Wanted {
     pub(crate) rewards: Vec<usize>,
     /// Conditions.
     pub(crate) conditions: Vec<Expr>,
+    /// Numbers.
+    pub(crate) values: Vec<Expr>,
     /// States that need not be left: nothing asked depends on what follows them.
     pub(crate) stop: Option<Expr>,
     /// Whether the values of the variables are kept, for export.

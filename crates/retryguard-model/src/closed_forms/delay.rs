@@ -12,7 +12,7 @@ pub struct Delay {
 
 impl Delay {
     /// # Errors
-    /// [`BadInput::Share`] if the rejection is no number from 0 to 1.
+    /// [`BadInput::Share`] if the rejection is not between 0 and 1.
     pub fn new(rejection: f64, attempts: Attempts) -> Result<Self, BadInput> {
         if (0.0..=1.0).contains(&rejection) {
             Ok(Self::of_rejection(rejection, attempts))

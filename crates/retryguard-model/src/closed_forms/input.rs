@@ -6,10 +6,10 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 #[non_exhaustive]
 pub enum BadInput {
-    /// A load that is no positive finite number.
-    #[error("the load {0} is no positive number: give offered calls over capacity, such as 1.5 for 150 %")]
+    /// A load that is not a positive finite number.
+    #[error("the load {0} is not a positive number: give offered calls over capacity, such as 1.5 for 150 %")]
     Load(f64),
-    /// No attempt at all, or so many that a doubled wait is no number any more.
+    /// No attempt at all, or so many that a doubled wait is too large for a double.
     #[error("{0} attempts: give 1 (no retry) to {max}, counting the first attempt", max = Attempts::MOST)]
     Attempts(u32),
     /// A target that can hold nothing, or too much to add up.
@@ -27,10 +27,10 @@ pub enum BadInput {
         places: u32,
     },
     /// The forms of overload were asked about a target that is not overloaded.
-    #[error("a load of {0} is no overload: use the forms of a finite buffer at loads up to 1")]
+    #[error("a load of {0} is not an overload: use the forms of a finite buffer at loads up to 1")]
     NotOverloaded(f64),
     /// A share outside 0 to 1.
-    #[error("{0} is no share: give a number from 0 to 1")]
+    #[error("{0} is not a share: give a number from 0 to 1")]
     Share(f64),
 }
 

@@ -7,7 +7,7 @@ use super::{Attempts, BadInput, series::geometric};
 /// Not 1 + e·k: a retry is sent only after a failure. With e = 20 % and 3 attempts it is 1.24, not 1.6.
 ///
 /// # Errors
-/// [`BadInput::Share`] if the failure is no number from 0 to 1.
+/// [`BadInput::Share`] if the failure is not between 0 and 1.
 pub fn amplification(failure: f64, attempts: Attempts) -> Result<f64, BadInput> {
     if (0.0..=1.0).contains(&failure) {
         Ok(geometric(failure, attempts.get()))
@@ -31,7 +31,7 @@ pub fn worst_case(layers: &[Attempts]) -> f64 {
 /// the lowest target a stack of layers is one layer with all their attempts.
 ///
 /// # Errors
-/// [`BadInput::Share`] if the failure is no number from 0 to 1.
+/// [`BadInput::Share`] if the failure is not between 0 and 1.
 pub fn arrivals(failure: f64, layers: &[Attempts]) -> Result<Vec<f64>, BadInput> {
     let mut seen = failure;
     let mut own = Vec::with_capacity(layers.len());

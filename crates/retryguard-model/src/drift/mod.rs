@@ -6,7 +6,7 @@
 //! every one of them.
 //!
 //! Let V be the potential at the edge, u what a state of the explored part earns before the target or the edge, V at the edge included,
-//! and q its probability of the target before the edge. Whoever comes home does so in a state below the places; the dearest of those is
+//! and q its probability of the target before the edge. A path that comes back does so in a state below the places; the dearest of those is
 //! worth at most M = max u/q, because each return costs at most u and is the last with probability q. So the start is worth at most
 //! u + (1 − q)·M.
 

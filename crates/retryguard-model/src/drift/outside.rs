@@ -296,7 +296,7 @@ pub(super) fn truth(vague: &Vague<'_>, formula: &Formula) -> Option<Maybe> {
         Formula::Not(a) => Some(truth(vague, a)?.not()),
         Formula::And(a, b) => Some(truth(vague, a)?.and(truth(vague, b)?)),
         Formula::Or(a, b) => Some(truth(vague, a)?.not().and(truth(vague, b)?.not()).not()),
-        Formula::Iff(..) | Formula::Initial | Formula::Query(_) => None,
+        _ => None,
     }
 }
 

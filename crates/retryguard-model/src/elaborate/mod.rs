@@ -25,6 +25,9 @@ pub(crate) fn elaborate<'a>(
     given: &BTreeMap<String, Value>,
 ) -> Result<(Program, Scope<'a>), Error> {
     let mut scope = Scope::new(model)?;
+    for (name, value) in &file.labels {
+        scope.labels.entry(&name.text).or_insert(value);
+    }
     constants::evaluate(&mut scope, model, file, given)?;
     let modules = modules::expand(model)?;
     let variables = modules::variables(&mut scope, model, &modules)?;

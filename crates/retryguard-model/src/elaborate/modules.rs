@@ -141,6 +141,8 @@ fn declare(
     let (low, high) = match &variable.range {
         Range::Bool => (0, 1),
         Range::Int(low, high) => (whole(scope, low)?, whole(scope, high)?),
+        // The values of PRISM's own integers.
+        Range::AnyInt => (i64::from(-i32::MAX), i64::from(i32::MAX)),
     };
     if low > high || high.checked_sub(low).is_none() {
         return Err(Error::at(
@@ -149,6 +151,7 @@ fn declare(
         ));
     }
     let init = match &variable.init {
+        None if variable.range == Range::AnyInt => 0,
         None => low,
         Some(init) if boolean => match scope.value(init)? {
             Value::Bool(value) => i64::from(value),

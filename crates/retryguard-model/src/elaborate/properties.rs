@@ -5,29 +5,132 @@ use std::cell::Cell;
 use super::NO_RENAMES;
 use super::scope::{Scope, nearest};
 use crate::error::Error;
-use crate::expr::Expr;
+use crate::expr::{Arithmetic, Compare, Expr, Kind, Rounding};
 use crate::program::Program;
 use crate::source::Span;
-use crate::syntax::ast::{self, Binary, ExprKind, FilterKind, RewardName};
+use crate::syntax::ast::{self, Binary, ExprKind, FilterKind, Function, RewardName};
 
-/// What a state may satisfy.
+/// What a question comes to in a state: a truth value or a number.
 #[derive(Clone, Debug)]
 pub(crate) enum Formula {
+    /// A condition on the variables.
     Plain(Expr),
+    /// A number computed from the variables.
+    Value(Expr),
     Initial,
+    /// The states that nothing leaves, and that were given a loop.
+    Deadlock,
     Not(Box<Formula>),
     And(Box<Formula>, Box<Formula>),
     Or(Box<Formula>, Box<Formula>),
     Iff(Box<Formula>, Box<Formula>),
+    Operation(Operation, Vec<Formula>),
     Query(Box<Query>),
+    /// Whether there is a path (true), or every path is one (false).
+    Branching(bool, Box<Branch>),
+    Filter(Box<Filter>),
+}
+
+/// What is computed from numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Arithmetic(Arithmetic),
+    Round(Rounding),
+    /// A truth value.
+    Compare(Compare),
+    /// Of a truth value and two of either kind.
+    IfThenElse,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    pub(crate) kind: FilterKind,
+    pub(crate) of: Formula,
+    pub(crate) states: Formula,
+}
+
+/// A path of branching time, without probabilities.
+#[derive(Clone, Debug)]
+pub(crate) enum Branch {
+    Next(Formula),
+    Until(Formula, Formula),
+    Not(Box<Branch>),
+}
+
+impl Formula {
+    /// Whether it is a number rather than a truth value.
+    pub(crate) fn is_number(&self) -> bool {
+        match self {
+            Formula::Value(_) => true,
+            Formula::Query(query) => query.bound.is_none(),
+            Formula::Operation(Operation::IfThenElse, parts) => parts.last().is_some_and(Formula::is_number),
+            Formula::Operation(Operation::Compare(_), _) => false,
+            Formula::Operation(..) => true,
+            Formula::Filter(filter) => match filter.kind {
+                FilterKind::ForAll | FilterKind::Exists => false,
+                FilterKind::State | FilterKind::First => filter.of.is_number(),
+                _ => true,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether `test` holds for this formula or for a part of it.
+    pub(crate) fn any(&self, test: &impl Fn(&Formula) -> bool) -> bool {
+        test(self)
+            || match self {
+                Formula::Plain(_) | Formula::Value(_) | Formula::Initial | Formula::Deadlock => false,
+                Formula::Not(a) => a.any(test),
+                Formula::And(a, b) | Formula::Or(a, b) | Formula::Iff(a, b) => a.any(test) || b.any(test),
+                Formula::Operation(_, parts) => parts.iter().any(|part| part.any(test)),
+                Formula::Query(query) => query.operator.parts().iter().any(|part| part.any(test)),
+                Formula::Branching(_, branch) => branch.parts().iter().any(|part| part.any(test)),
+                Formula::Filter(filter) => filter.of.any(test) || filter.states.any(test),
+            }
+    }
+}
+
+impl Branch {
+    /// The conditions that it is made of.
+    pub(crate) fn parts(&self) -> Vec<&Formula> {
+        match self {
+            Branch::Next(a) => vec![a],
+            Branch::Until(a, b) => vec![a, b],
+            Branch::Not(inner) => inner.parts(),
+        }
+    }
+}
+
+impl Operator {
+    /// The conditions that it is made of.
+    pub(crate) fn parts(&self) -> Vec<&Formula> {
+        match self {
+            Operator::Next(a, ..) | Operator::ReachReward(_, a) | Operator::Steady(a) => vec![a],
+            Operator::Until(a, b, ..) | Operator::NotUntil(a, b, ..) => vec![a, b],
+            Operator::TotalReward(_)
+            | Operator::Cumulative(..)
+            | Operator::Instant(..)
+            | Operator::SteadyReward(_) => Vec::new(),
+        }
+    }
+
+    /// The reward structure that it is about.
+    pub(crate) fn reward(&self) -> Option<usize> {
+        match self {
+            Operator::ReachReward(place, _)
+            | Operator::TotalReward(place)
+            | Operator::Cumulative(place, _)
+            | Operator::Instant(place, _)
+            | Operator::SteadyReward(place) => Some(*place),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(crate) operator: Operator,
     pub(crate) bound: Option<(Comparison, f64)>,
-    /// The states whose answers make the answer, and how.
-    pub(crate) filter: Option<(FilterKind, Formula)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +154,14 @@ impl Comparison {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Operator {
-    Next(Formula),
     /// With a lower and an upper bound on the time.
+    Next(Formula, f64, Option<f64>),
     Until(Formula, Formula, f64, Option<f64>),
-    /// As one minus the probability of leaving the states within the time.
-    Globally(Formula, f64, Option<f64>),
+    /// That the until does not hold: what G, W and R come to.
+    NotUntil(Formula, Formula, f64, Option<f64>),
     /// The reward structure by its place.
     ReachReward(usize, Formula),
+    TotalReward(usize),
     Cumulative(usize, f64),
     Instant(usize, f64),
     SteadyReward(usize),
@@ -99,39 +203,140 @@ struct Resolver<'s, 'a> {
 
 impl Resolver<'_, '_> {
     fn formula(&self, expr: &ast::Expr) -> Result<Formula, Error> {
-        let pair = |a: &ast::Expr, b: &ast::Expr| {
-            Ok::<_, Error>((Box::new(self.inner(a)?), Box::new(self.inner(b)?)))
-        };
+        if !has_question(expr) {
+            let resolved = self.scope.resolve(expr, &NO_RENAMES)?;
+            return Ok(match resolved.kind() {
+                Kind::Bool => Formula::Plain(resolved),
+                _ => Formula::Value(resolved),
+            });
+        }
         Ok(match &expr.kind {
             ExprKind::Label(label) => match label.as_str() {
                 "init" => Formula::Initial,
-                // A state that nothing leaves is an error of the model, or mended: none is left to be labelled.
-                "deadlock" => Formula::Plain(Expr::Bool(false)),
+                "deadlock" => Formula::Deadlock,
                 _ => match self.program.labels.iter().find(|(name, _)| name == label) {
                     Some((_, condition)) => Formula::Plain(condition.clone()),
                     None => self.reference(label, expr.span)?,
                 },
             },
             ExprKind::Query(query) => Formula::Query(Box::new(self.query(query)?)),
-            ExprKind::Not(a) if has_question(a) => Formula::Not(Box::new(self.inner(a)?)),
-            ExprKind::Binary(operator, a, b) if has_question(expr) => {
-                if !matches!(operator, Binary::And | Binary::Or | Binary::Implies | Binary::Iff) {
-                    return Err(Error::with_help(
+            ExprKind::Branching(exists, path) => {
+                Formula::Branching(*exists, Box::new(self.branch(path, expr.span)?))
+            }
+            ExprKind::Filter(filter) => self.filter(filter)?,
+            ExprKind::Not(a) => Formula::Not(Box::new(self.truth(a)?)),
+            ExprKind::Minus(a) => Formula::Operation(
+                Operation::Arithmetic(Arithmetic::Subtract),
+                vec![Formula::Value(Expr::Int(0)), self.number_of(a)?],
+            ),
+            ExprKind::Binary(operator, a, b) => self.binary(*operator, a, b)?,
+            ExprKind::IfThenElse(condition, yes, no) => {
+                let (condition, first, second) =
+                    (self.truth(condition)?, self.operand(yes)?, self.operand(no)?);
+                if first.is_number() != second.is_number() {
+                    return Err(Error::at(
                         expr.span,
-                        "arithmetic with the answers of questions is not supported",
-                        "ask each question as a property of its own, and compute with their values",
+                        "the two sides of `?` are of different types",
                     ));
                 }
-                let (a, b) = pair(a, b)?;
+                Formula::Operation(Operation::IfThenElse, vec![condition, first, second])
+            }
+            ExprKind::Call(function, arguments) => self.call(*function, arguments)?,
+            ExprKind::Int(_) | ExprKind::Real(_) | ExprKind::Bool(_) | ExprKind::Name(_) => {
+                unreachable!("names and constants have no question in them")
+            }
+        })
+    }
+
+    fn binary(&self, operator: Binary, a: &ast::Expr, b: &ast::Expr) -> Result<Formula, Error> {
+        let truths = || Ok::<_, Error>((Box::new(self.truth(a)?), Box::new(self.truth(b)?)));
+        let compare = |how, a: &ast::Expr, b: &ast::Expr| {
+            let parts = vec![self.number_of(a)?, self.number_of(b)?];
+            Ok(Formula::Operation(Operation::Compare(how), parts))
+        };
+        let compute = |how| {
+            let parts = vec![self.number_of(a)?, self.number_of(b)?];
+            Ok(Formula::Operation(Operation::Arithmetic(how), parts))
+        };
+        Ok(match operator {
+            Binary::And => {
+                let (a, b) = truths()?;
+                Formula::And(a, b)
+            }
+            Binary::Or => {
+                let (a, b) = truths()?;
+                Formula::Or(a, b)
+            }
+            Binary::Implies => {
+                let (a, b) = truths()?;
+                Formula::Or(Box::new(Formula::Not(a)), b)
+            }
+            Binary::Iff => {
+                let (a, b) = truths()?;
+                Formula::Iff(a, b)
+            }
+            Binary::Equal | Binary::NotEqual if !self.operand(a)?.is_number() => {
+                let (a, b) = truths()?;
                 match operator {
-                    Binary::And => Formula::And(a, b),
-                    Binary::Or => Formula::Or(a, b),
-                    Binary::Implies => Formula::Or(Box::new(Formula::Not(a)), b),
-                    _ => Formula::Iff(a, b),
+                    Binary::Equal => Formula::Iff(a, b),
+                    _ => Formula::Not(Box::new(Formula::Iff(a, b))),
                 }
             }
-            _ => Formula::Plain(self.scope.condition(expr, &NO_RENAMES)?),
+            Binary::Equal => return compare(Compare::Equal, a, b),
+            Binary::NotEqual => return compare(Compare::NotEqual, a, b),
+            Binary::Less => return compare(Compare::Less, a, b),
+            Binary::LessOrEqual => return compare(Compare::LessOrEqual, a, b),
+            Binary::Greater => return compare(Compare::Less, b, a),
+            Binary::GreaterOrEqual => return compare(Compare::LessOrEqual, b, a),
+            Binary::Add => return compute(Arithmetic::Add),
+            Binary::Subtract => return compute(Arithmetic::Subtract),
+            Binary::Multiply => return compute(Arithmetic::Multiply),
+            Binary::Divide => return compute(Arithmetic::Divide),
         })
+    }
+
+    fn call(&self, function: Function, arguments: &[ast::Expr]) -> Result<Formula, Error> {
+        let mut parts = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            parts.push(self.number_of(argument)?);
+        }
+        let operation = match function {
+            Function::Floor => return Ok(Formula::Operation(Operation::Round(Rounding::Floor), parts)),
+            Function::Ceil => return Ok(Formula::Operation(Operation::Round(Rounding::Ceil), parts)),
+            Function::Round => return Ok(Formula::Operation(Operation::Round(Rounding::Nearest), parts)),
+            Function::Min => Arithmetic::Min,
+            Function::Max => Arithmetic::Max,
+            Function::Pow => Arithmetic::Pow,
+            Function::Mod => Arithmetic::Mod,
+            Function::Log => Arithmetic::Log,
+        };
+        Ok(Formula::Operation(Operation::Arithmetic(operation), parts))
+    }
+
+    fn filter(&self, filter: &ast::Filter) -> Result<Formula, Error> {
+        let of = self.operand(&filter.of)?;
+        if let Some(truths) = filter.kind.of_truths()
+            && truths == of.is_number()
+        {
+            let (reason, help) = if truths {
+                (
+                    "asks for yes and no",
+                    "give the question a bound, as in P>=0.9 [ … ]",
+                )
+            } else {
+                ("asks for numbers", "write =? instead of the bound")
+            };
+            return Err(Error::with_help(
+                filter.of.span,
+                format!("the filter {} {reason}", filter.kind.name()),
+                help,
+            ));
+        }
+        Ok(Formula::Filter(Box::new(Filter {
+            kind: filter.kind,
+            of,
+            states: self.truth(&filter.states)?,
+        })))
     }
 
     /// Another property, by its name.
@@ -161,11 +366,12 @@ impl Resolver<'_, '_> {
     fn query(&self, query: &ast::Query) -> Result<Query, Error> {
         let operator = match &query.operator {
             ast::Operator::Probability(path) => self.path(path)?,
-            ast::Operator::Steady(inner) => Operator::Steady(self.inner(inner)?),
+            ast::Operator::Steady(inner) => Operator::Steady(self.truth(inner)?),
             ast::Operator::Reward(name, path) => {
                 let place = self.reward(name.as_ref())?;
                 match path {
-                    ast::RewardPath::Reach(target) => Operator::ReachReward(place, self.inner(target)?),
+                    ast::RewardPath::Reach(target) => Operator::ReachReward(place, self.truth(target)?),
+                    ast::RewardPath::Total => Operator::TotalReward(place),
                     ast::RewardPath::Cumulative(time) => Operator::Cumulative(place, self.time(time)?),
                     ast::RewardPath::Instant(time) => Operator::Instant(place, self.time(time)?),
                     ast::RewardPath::Steady => Operator::SteadyReward(place),
@@ -192,52 +398,125 @@ impl Resolver<'_, '_> {
                 Some((comparison, bound))
             }
         };
-        let filter = match &query.filter {
-            None => None,
-            Some(filter) => Some((filter.kind, self.inner(&filter.states)?)),
-        };
-        Ok(Query {
-            operator,
-            bound,
-            filter,
-        })
+        Ok(Query { operator, bound })
     }
 
-    /// A part of a question or of a condition: what it asks must have a yes or a no.
-    fn inner(&self, expr: &ast::Expr) -> Result<Formula, Error> {
+    /// A part of a question or of arithmetic.
+    fn operand(&self, expr: &ast::Expr) -> Result<Formula, Error> {
         let formula = self.formula(expr)?;
-        if let Formula::Query(query) = &formula
-            && query.filter.is_some()
+        if let Formula::Filter(filter) = &formula
+            && (filter.kind == FilterKind::Range
+                || (filter.kind.names_states() && filter.kind != FilterKind::First))
         {
             return Err(Error::with_help(
                 expr.span,
-                "a question with a filter stands inside another, or is joined with another",
+                format!(
+                    "the filter {} has no single value to go on with",
+                    filter.kind.name()
+                ),
                 "ask it as a property of its own",
-            ));
-        }
-        if let Formula::Query(query) = &formula
-            && query.bound.is_none()
-        {
-            return Err(Error::with_help(
-                expr.span,
-                "a question inside another, or joined with another, needs a bound",
-                "write P>=0.9 [ … ] rather than P=? [ … ]",
             ));
         }
         Ok(formula)
     }
 
+    /// A part that must be true or false.
+    fn truth(&self, expr: &ast::Expr) -> Result<Formula, Error> {
+        let formula = self.operand(expr)?;
+        match &formula {
+            Formula::Query(query) if query.bound.is_none() => Err(Error::with_help(
+                expr.span,
+                "a question that stands for yes or no needs a bound",
+                "write P>=0.9 [ … ] rather than P=? [ … ]",
+            )),
+            other if other.is_number() => Err(Error::at(expr.span, "expected a condition, found a number")),
+            _ => Ok(formula),
+        }
+    }
+
+    /// A part that must be a number.
+    fn number_of(&self, expr: &ast::Expr) -> Result<Formula, Error> {
+        let formula = self.operand(expr)?;
+        if formula.is_number() {
+            return Ok(formula);
+        }
+        Err(Error::at(expr.span, "expected a number, found a truth value"))
+    }
+
     fn path(&self, path: &ast::Path) -> Result<Operator, Error> {
+        let not = |formula: Formula| Formula::Not(Box::new(formula));
+        let both = |a: Formula, b: Formula| Formula::And(Box::new(a), Box::new(b));
         Ok(match path {
-            ast::Path::Next(inner) => Operator::Next(self.inner(inner)?),
+            ast::Path::Now(inner) => {
+                Operator::Until(Formula::Plain(Expr::Bool(false)), self.truth(inner)?, 0.0, None)
+            }
+            ast::Path::Next(inner, bound) => {
+                let (lower, upper) = self.interval(bound)?;
+                Operator::Next(self.truth(inner)?, lower, upper)
+            }
             ast::Path::Until(left, right, bound) => {
                 let (lower, upper) = self.interval(bound)?;
-                Operator::Until(self.inner(left)?, self.inner(right)?, lower, upper)
+                Operator::Until(self.truth(left)?, self.truth(right)?, lower, upper)
             }
             ast::Path::Globally(inner, bound) => {
                 let (lower, upper) = self.interval(bound)?;
-                Operator::Globally(self.inner(inner)?, lower, upper)
+                let outside = simplified(not(self.truth(inner)?));
+                Operator::NotUntil(Formula::Plain(Expr::Bool(true)), outside, lower, upper)
             }
+            ast::Path::Weak(left, right, bound) => {
+                let (lower, upper) = self.interval(bound)?;
+                let (a, b) = (self.truth(left)?, self.truth(right)?);
+                let on = simplified(both(a.clone(), not(b.clone())));
+                let off = simplified(both(not(a), not(b)));
+                Operator::NotUntil(on, off, lower, upper)
+            }
+            ast::Path::Release(left, right, bound) => {
+                let (lower, upper) = self.interval(bound)?;
+                let on = simplified(not(self.truth(left)?));
+                let off = simplified(not(self.truth(right)?));
+                Operator::NotUntil(on, off, lower, upper)
+            }
+            ast::Path::Not(inner) => match self.path(inner)? {
+                Operator::Until(a, b, lower, upper) => Operator::NotUntil(a, b, lower, upper),
+                Operator::NotUntil(a, b, lower, upper) => Operator::Until(a, b, lower, upper),
+                // The next state is another one for certain.
+                Operator::Next(a, 0.0, None) => Operator::Next(simplified(not(a)), 0.0, None),
+                _ => {
+                    return Err(Error::Property {
+                        reason: "the negation of an X with a time bound is not supported: subtract its probability \
+                                 from 1"
+                            .to_owned(),
+                    });
+                }
+            },
+        })
+    }
+
+    fn branch(&self, path: &ast::Path, span: Span) -> Result<Branch, Error> {
+        let timed = |lower: f64, upper: Option<f64>| {
+            if lower == 0.0 && upper.is_none() {
+                return Ok(());
+            }
+            Err(Error::with_help(
+                span,
+                "E and A take no bound on the time",
+                "ask P>0 [ … ] for E, and P>=1 [ … ] for A",
+            ))
+        };
+        Ok(match self.path(path)? {
+            Operator::Next(a, lower, upper) => {
+                timed(lower, upper)?;
+                Branch::Next(a)
+            }
+            Operator::Until(a, b, lower, upper) => {
+                timed(lower, upper)?;
+                Branch::Until(a, b)
+            }
+            Operator::NotUntil(a, b, lower, upper) => {
+                timed(lower, upper)?;
+                Branch::Not(Box::new(Branch::Until(a, b)))
+            }
+            _ => unreachable!("a path has no rewards"),
         })
     }
 
@@ -308,9 +587,24 @@ impl Resolver<'_, '_> {
     }
 }
 
+/// The formula as one condition on the variables, where it is one: then more is known about where a chain may stop.
+fn simplified(formula: Formula) -> Formula {
+    match formula {
+        Formula::Not(a) => match simplified(*a) {
+            Formula::Plain(a) => Formula::Plain(Expr::negation(a)),
+            other => Formula::Not(Box::new(other)),
+        },
+        Formula::And(a, b) => match (simplified(*a), simplified(*b)) {
+            (Formula::Plain(a), Formula::Plain(b)) => Formula::Plain(Expr::and(vec![a, b])),
+            (a, b) => Formula::And(Box::new(a), Box::new(b)),
+        },
+        other => other,
+    }
+}
+
 fn has_question(expr: &ast::Expr) -> bool {
     match &expr.kind {
-        ExprKind::Label(_) | ExprKind::Query(_) => true,
+        ExprKind::Label(_) | ExprKind::Query(_) | ExprKind::Branching(..) | ExprKind::Filter(_) => true,
         ExprKind::Not(a) | ExprKind::Minus(a) => has_question(a),
         ExprKind::Binary(_, a, b) => has_question(a) || has_question(b),
         ExprKind::IfThenElse(a, b, c) => has_question(a) || has_question(b) || has_question(c),

@@ -19,6 +19,7 @@ const MAX_HEIGHT: usize = 2_000;
 
 pub(crate) struct Scope<'a> {
     pub(super) formulas: HashMap<&'a str, &'a ast::Expr>,
+    pub(super) labels: HashMap<&'a str, &'a ast::Expr>,
     pub(super) constants: HashMap<String, Value>,
     pub(super) variables: HashMap<String, (usize, bool)>,
     /// Names of constants, also of those not evaluated yet.
@@ -41,8 +42,10 @@ impl<'a> Scope<'a> {
         for constant in &model.constants {
             declare(&constant.name)?;
         }
+        let labels = model.labels.iter();
         Ok(Scope {
             formulas,
+            labels: labels.map(|(name, value)| (name.text.as_str(), value)).collect(),
             constants: HashMap::new(),
             variables: HashMap::new(),
             declared,
@@ -150,10 +153,26 @@ impl<'a> Scope<'a> {
                 }
                 call(*function, resolved, expr.span)
             }
-            ExprKind::Label(_) | ExprKind::Query(_) => Err(Error::with_help(
+            ExprKind::Label(label) => match self.labels.get(label.as_str()) {
+                Some(condition) => {
+                    let inner = self.walk(condition, &super::NO_RENAMES, height + 1)?;
+                    wanted(Kind::Bool, &inner, condition.span)?;
+                    Ok(inner)
+                }
+                None => {
+                    let reason = format!("there is no label \"{label}\"");
+                    Err(match nearest(label, self.labels.keys().copied()) {
+                        Some(known) => {
+                            Error::with_help(expr.span, reason, format!("did you mean \"{known}\"?"))
+                        }
+                        None => Error::at(expr.span, reason),
+                    })
+                }
+            },
+            ExprKind::Query(_) | ExprKind::Branching(..) | ExprKind::Filter(_) => Err(Error::with_help(
                 expr.span,
-                "labels and questions can be joined by !, &, |, =>, <=> only, and not make other labels",
-                "write the condition of the label itself, or give it a name with `formula` in the model",
+                "a question can stand in a property only, and not in a label",
+                "give the property a name, and use the name in other properties",
             )),
         }
     }

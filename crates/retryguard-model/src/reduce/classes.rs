@@ -11,7 +11,7 @@ use crate::program::Program;
 /// Ranges longer than this are left alone.
 const MAX_VALUES: u64 = 100_000;
 /// A counter whose every value differs by its distance to the end needs as many rounds as it has values.
-const MAX_ROUNDS: usize = 200;
+const MAX_ROUNDS: usize = 80;
 
 #[derive(Clone, Debug)]
 pub(super) struct Classes {

@@ -110,7 +110,8 @@ impl<'j> Facts<'j> {
     }
 }
 
-fn range(part: &Expr) -> Option<(usize, i64, i64)> {
+/// The values of a variable outside which a part of a guard is false.
+pub(super) fn range(part: &Expr) -> Option<(usize, i64, i64)> {
     match part {
         Expr::Variable(v, true) => Some((*v, 1, 1)),
         Expr::Not(inner) => match **inner {
@@ -118,7 +119,8 @@ fn range(part: &Expr) -> Option<(usize, i64, i64)> {
             _ => None,
         },
         Expr::Compare(compare, Kind::Int, a, b) => match (&**a, &**b, compare) {
-            (Expr::Variable(v, _), Expr::Int(k), Compare::Equal) => Some((*v, *k, *k)),
+            (Expr::Variable(v, _), Expr::Int(k), Compare::Equal)
+            | (Expr::Int(k), Expr::Variable(v, _), Compare::Equal) => Some((*v, *k, *k)),
             (Expr::Variable(v, _), Expr::Int(k), Compare::Less) => Some((*v, i64::MIN, k.saturating_sub(1))),
             (Expr::Variable(v, _), Expr::Int(k), Compare::LessOrEqual) => Some((*v, i64::MIN, *k)),
             (Expr::Int(k), Expr::Variable(v, _), Compare::Less) => Some((*v, k.saturating_add(1), i64::MAX)),

@@ -7,17 +7,26 @@
 //! - [`symmetry`]: copies of a module that can be exchanged (clients of one service);
 //! - [`levels`]: a counter that only rises and is treated alike at every height (requests served): one level is
 //!   built and factorised, and serves for all.
+//!
+//! One more is not exact but proven to change no digit: [`unreached`], counters whose end is out of reach.
 
 mod classes;
 mod dead;
 mod levels;
+mod ranges;
 mod signature;
 mod symmetry;
+mod unreached;
 
 use crate::build::Wanted;
+use crate::chain::Chain;
 use crate::program::Program;
 
 pub(crate) use levels::Level;
+pub(crate) use unreached::{Step, Unreached};
+
+/// A variable of which so few values are left is reduced enough.
+const FEW: usize = 64;
 
 /// What to do to every state, and what was found, in words.
 #[derive(Clone, Debug, Default)]
@@ -26,23 +35,33 @@ pub(crate) struct Reduction {
     dead: Vec<dead::Dead>,
     orbits: Vec<symmetry::Orbit>,
     pub(crate) level: Option<Level>,
+    /// To be confirmed on the chain that is built.
+    pub(crate) unreached: Vec<Unreached>,
     pub(crate) notes: Vec<String>,
 }
 
 impl Reduction {
     /// Everything that can be found without building a state.
     pub(crate) fn find(program: &Program, wanted: &Wanted, with_levels: bool) -> Reduction {
-        let joint = signature::Joint::new(program, wanted);
-        let Some(joint) = joint else {
+        let Some(mut joint) = signature::Joint::new(program, wanted) else {
             return Reduction::default();
         };
+        let program = &ranges::narrow(program, &mut joint);
         let level = if with_levels {
             levels::find(program, &joint)
         } else {
             None
         };
         let skip = level.as_ref().map(|level| level.variable);
-        let classes = classes::find(program, &joint, skip);
+        let mut classes = classes::find(program, &joint, skip);
+        let few = |variable: usize| {
+            let known = classes.iter().find(|found| found.variable == variable);
+            known.is_some_and(|found| found.after <= FEW)
+        };
+        let unreached = unreached::find(program, &joint, |variable| {
+            Some(variable) == skip || few(variable)
+        });
+        classes.retain(|found| unreached.iter().all(|end| end.variable != found.variable));
         // A variable of which one value is left needs no second reason.
         let settled: Vec<usize> = classes
             .iter()
@@ -92,8 +111,47 @@ impl Reduction {
             dead,
             orbits,
             level,
+            unreached,
             notes,
         }
+    }
+
+    /// The reductions that are exact by the text alone.
+    pub(crate) fn exact(mut self) -> Reduction {
+        self.unreached.clear();
+        self
+    }
+
+    /// Whether the ends of counters are proven to be out of reach on the chain that was built; the notes then say so. Otherwise the
+    /// counters without a proof are left out, for the chain to be built again.
+    pub(crate) fn confirm(&mut self, program: &Program, chain: &Chain) -> bool {
+        let all = std::mem::take(&mut self.unreached);
+        let count = all.len();
+        let mut notes = Vec::new();
+        for (end, rises) in all.into_iter().zip(&chain.rises) {
+            let Some(exponent) = end.proven(chain, rises) else {
+                continue;
+            };
+            let name = program.variables[end.variable].name.as_str();
+            let chance = match exponent.is_finite() {
+                true => format!(
+                    "each time it rises, it gets to {} with a probability below 1e{:.0}",
+                    end.last + 1,
+                    exponent.ceil()
+                ),
+                false => "it never rises".to_owned(),
+            };
+            notes.push(format!(
+                "{name}: the values from {} to {} are taken as one; {chance}",
+                end.first, end.last
+            ));
+            self.unreached.push(end);
+        }
+        let proven = self.unreached.len() == count;
+        if proven {
+            self.notes.extend(notes);
+        }
+        proven
     }
 
     /// The reductions without the levels, for questions that need every state.
@@ -104,6 +162,9 @@ impl Reduction {
     pub(crate) fn normalise(&self, state: &mut [i64]) {
         for classes in &self.classes {
             classes.apply(state);
+        }
+        for end in &self.unreached {
+            end.apply(state);
         }
         for dead in &self.dead {
             dead.apply(state);

@@ -61,7 +61,8 @@ impl Joint {
                 sums.push(slot);
             }
         }
-        for condition in wanted.conditions.iter().chain(&wanted.stop) {
+        let conditions = wanted.conditions.iter().chain(&wanted.values);
+        for condition in conditions.chain(&wanted.stop) {
             sums.push(wanted.rewards.len() + observed.len());
             observed.push(vec![condition.clone()]);
         }
@@ -71,6 +72,13 @@ impl Joint {
             sums,
             stop: wanted.stop.clone(),
         })
+    }
+
+    /// What is observed of a state with `variable` = `value`.
+    pub(super) fn observed_at(&self, variable: usize, value: i64) -> Vec<Vec<Expr>> {
+        let put = |v: usize| (v == variable).then_some(value);
+        let parts = |parts: &Vec<Expr>| parts.iter().map(|part| part.with(&put)).collect();
+        self.observed.iter().map(parts).collect()
     }
 }
 
@@ -164,11 +172,53 @@ pub(super) struct Signature {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Residue {
-    guard: Vec<Expr>,
+pub(super) struct Residue {
+    pub(super) guard: Vec<Expr>,
     /// Rates, what becomes of the other variables, and of this one.
-    alternatives: Vec<(Vec<Expr>, Assignments, Target)>,
-    rewards: Vec<Expr>,
+    pub(super) alternatives: Vec<(Vec<Expr>, Assignments, Target)>,
+    pub(super) rewards: Vec<Expr>,
+}
+
+impl Residue {
+    /// What is left of `command` with `variable` = `value`; `None` where its guard is false.
+    pub(super) fn new(command: &JointCommand, variable: usize, value: i64) -> Option<Residue> {
+        let put = |v: usize| (v == variable).then_some(value);
+        let mut guard = Vec::new();
+        for part in &command.guard {
+            match part.with(&put) {
+                Expr::Bool(true) => {}
+                Expr::Bool(false) => return None,
+                other => guard.push(other),
+            }
+        }
+        let alternatives = command
+            .alternatives
+            .iter()
+            .map(|alternative| {
+                let mut target = Target::Value(value);
+                let mut assignments = Vec::new();
+                for (assigned, expr) in &alternative.assignments {
+                    let residue = expr.with(&put);
+                    if *assigned != variable {
+                        assignments.push((*assigned, residue));
+                    } else {
+                        target = match residue {
+                            Expr::Int(to) => Target::Value(to),
+                            Expr::Bool(to) => Target::Value(i64::from(to)),
+                            other => Target::Other(other),
+                        };
+                    }
+                }
+                let rate = alternative.rate.iter().map(|part| part.with(&put)).collect();
+                (rate, assignments, target)
+            })
+            .collect();
+        Some(Residue {
+            guard,
+            alternatives,
+            rewards: command.rewards.iter().map(|part| part.with(&put)).collect(),
+        })
+    }
 }
 
 /// What becomes of the variable itself.
@@ -182,59 +232,12 @@ impl Signature {
     /// With `variable` = `value`. `touching` are the commands that read or assign the variable: the others are the
     /// same for every value.
     pub(super) fn new(joint: &Joint, touching: &[usize], variable: usize, value: i64) -> Signature {
-        let put = |v: usize| (v == variable).then_some(value);
-        let mut commands = Vec::new();
-        for place in touching {
-            let command = &joint.commands[*place];
-            let mut guard = Vec::new();
-            let mut possible = true;
-            for part in &command.guard {
-                match part.with(&put) {
-                    Expr::Bool(true) => {}
-                    Expr::Bool(false) => {
-                        possible = false;
-                        break;
-                    }
-                    other => guard.push(other),
-                }
-            }
-            if !possible {
-                continue;
-            }
-            let alternatives = command
-                .alternatives
-                .iter()
-                .map(|alternative| {
-                    let mut target = Target::Value(value);
-                    let mut assignments = Vec::new();
-                    for (assigned, expr) in &alternative.assignments {
-                        let residue = expr.with(&put);
-                        if *assigned != variable {
-                            assignments.push((*assigned, residue));
-                        } else {
-                            target = match residue {
-                                Expr::Int(to) => Target::Value(to),
-                                Expr::Bool(to) => Target::Value(i64::from(to)),
-                                other => Target::Other(other),
-                            };
-                        }
-                    }
-                    let rate = alternative.rate.iter().map(|part| part.with(&put)).collect();
-                    (rate, assignments, target)
-                })
-                .collect();
-            commands.push(Residue {
-                guard,
-                alternatives,
-                rewards: command.rewards.iter().map(|part| part.with(&put)).collect(),
-            });
-        }
-        commands.sort();
-        let observed = joint
-            .observed
+        let mut commands: Vec<Residue> = touching
             .iter()
-            .map(|parts| parts.iter().map(|part| part.with(&put)).collect())
+            .filter_map(|place| Residue::new(&joint.commands[*place], variable, value))
             .collect();
+        commands.sort();
+        let observed = joint.observed_at(variable, value);
         Signature { commands, observed }
     }
 

@@ -1,4 +1,4 @@
-//! Copies of a module that can be exchanged without anybody noticing.
+//! Copies of a module that can be exchanged without a change of behaviour.
 //!
 //! If swapping the variables of two modules maps the set of commands, rewards and conditions onto itself, then a state and
 //! the one with the two exchanged have the same future. Sorting the copies by their values keeps one state of each orbit:

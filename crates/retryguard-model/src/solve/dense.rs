@@ -14,7 +14,7 @@ const WIDE: usize = 4;
 
 /// Takes out the first `own` states of a square of rates with `exit` the rates out of it. Afterwards the square holds, for each of
 /// them, its row of rates as it was when it was taken out, and in its column the shares by which it was passed on; the returned numbers are
-/// one over its rate of leaving. What stands on the diagonal means nothing: a return to the state itself is no transition.
+/// one over its rate of leaving. What stands on the diagonal means nothing: a self-loop is not a transition.
 pub(super) fn take_out(square: &mut [f64], size: usize, own: usize, exit: &mut [f64]) -> Vec<f64> {
     let mut scale = Vec::with_capacity(own);
     let mut strips: Vec<[f64; WIDE]> = Vec::new();

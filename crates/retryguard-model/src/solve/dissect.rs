@@ -11,8 +11,9 @@ const LEAF: usize = 40;
 
 /// Parts from this size on are worth the search for the best of several cuts.
 const LARGE: usize = 500;
-/// A cut leaves at least this part, one in so many, on either side.
-const LEAST_SHARE: usize = 5;
+/// A cut leaves at least this part, one in so many, on either side. The second is for sets that have no such cut, because a few
+/// states near everything leave only two or three layers: a small part cut off is better than one dense square of them all.
+const LEAST_SHARES: [usize; 2] = [5, 50];
 
 /// States that are taken out together, after all that stands before them in the plan.
 pub(super) struct Node {
@@ -150,7 +151,7 @@ impl Dissection<'_> {
     fn separate(&mut self, states: &[u32]) -> Option<Cut> {
         let (from_one, other) = self.distances(states, states[states.len() - 1]);
         if states.len() < LARGE {
-            return self.cut_by(states, &from_one);
+            return self.cut_by(states, &from_one, LEAST_SHARES[0]);
         }
         let less = |a: &[i32], b: &[i32]| -> Vec<i32> { a.iter().zip(b).map(|(a, b)| a - b).collect() };
         let (from_other, _) = self.distances(states, other);
@@ -159,15 +160,18 @@ impl Dissection<'_> {
         let (from_opposite, _) = self.distances(states, opposite);
         let across = less(&from_one, &from_other);
         let along = less(&from_aside, &from_opposite);
-        [from_one, across, along]
-            .iter()
-            .filter_map(|heights| self.cut_by(states, heights))
-            .min_by(|a, b| a.price.total_cmp(&b.price))
+        let heights = [from_one, across, along];
+        LEAST_SHARES.iter().find_map(|share| {
+            let cuts = heights
+                .iter()
+                .filter_map(|heights| self.cut_by(states, heights, *share));
+            cuts.min_by(|a, b| a.price.total_cmp(&b.price))
+        })
     }
 
     /// Parts states by their heights: of those above the cut, the ones that touch what is below it are the separator. The cut is where
     /// it is thinnest for the halves that it makes.
-    fn cut_by(&mut self, states: &[u32], heights: &[i32]) -> Option<Cut> {
+    fn cut_by(&mut self, states: &[u32], heights: &[i32], least_share: usize) -> Option<Cut> {
         let lowest = *heights.iter().min()?;
         for (s, height) in states.iter().zip(heights) {
             self.level[*s as usize] = height.abs_diff(lowest);
@@ -198,7 +202,7 @@ impl Dissection<'_> {
             middle += begin[height];
             middle -= cease[height];
             let above = states.len() - below - middle;
-            if below.min(above) * LEAST_SHARE < states.len() {
+            if below.min(above) * least_share < states.len() {
                 continue;
             }
             let price = middle as f64 / (below as f64 * above as f64);

@@ -7,7 +7,7 @@ use crate::chain::index;
 /// States to be taken out, and the plan for it.
 pub(super) struct Fronts {
     rows: Vec<Vec<(u32, f64)>>,
-    /// Who leads to each state, and at which rate.
+    /// The predecessors of each state, with their rates.
     sources: Vec<Vec<(u32, f64)>>,
     pub(super) plan: Plan,
 }

@@ -3,7 +3,7 @@
 use crate::chain::Chain;
 
 /// The states from which `target` can be reached through states where `through` holds (targets count).
-pub(super) fn can_reach(chain: &Chain, target: &[bool], through: impl Fn(usize) -> bool) -> Vec<bool> {
+pub(crate) fn can_reach(chain: &Chain, target: &[bool], through: impl Fn(usize) -> bool) -> Vec<bool> {
     let (starts, sources) = chain.predecessors();
     let mut reached = target.to_vec();
     let mut open: Vec<usize> = (0..chain.states()).filter(|s| target[*s]).collect();

@@ -17,13 +17,16 @@ mod levels;
 mod linear;
 mod poisson;
 mod reach;
+mod rises;
 mod scc;
 mod shares;
 mod steady;
 mod ticks;
 mod transient;
 
+pub(crate) use graph::can_reach;
 pub(crate) use levels::level_rewards;
-pub(crate) use reach::{next, reach_rewards, rewards_to, until};
+pub(crate) use reach::{can_stay, next, reach_rewards, rewards_to, some_next, total_rewards, until};
+pub(crate) use rises::rises_again;
 pub(crate) use steady::{relative_values, steady_probability, steady_reward};
 pub(crate) use transient::{bounded_until, cumulative, instant};

@@ -1,7 +1,7 @@
 //! Systems of the form `x = P x + b` with a P and a b that have no negative entry: sweeps over them, and the proof of digits.
 //!
 //! I - P is an M-matrix, thus (I - P) v >= |r| gives |error| <= v in every state. Such a v comes from a second system, and is checked
-//! with room for rounding: a small residual is no small error, and least of all in a stiff chain.
+//! with room for rounding: a small residual does not mean a small error, least of all in a stiff chain.
 
 use crate::chain::{Chain, index};
 

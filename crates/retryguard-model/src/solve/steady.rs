@@ -190,7 +190,7 @@ fn likely_first(chain: &Chain, component: &[u32]) -> usize {
 
 /// The balance of flows: what leaves a state is what flows into it.
 struct Balance<'b> {
-    /// Who leads to each state, and at which rate.
+    /// The predecessors of each state, with their rates.
     sources: Vec<Vec<(u32, f64)>>,
     leaving: Vec<f64>,
     inflow: &'b [f64],

@@ -56,6 +56,10 @@ pub(crate) enum ExprKind {
     Call(Function, Vec<Expr>),
     /// `P`, `R` or `S`, in properties only.
     Query(Box<Query>),
+    /// `E [ … ]` (true) or `A [ … ]` (false), in properties only.
+    Branching(bool, Box<Path>),
+    /// `filter(kind, of, states)`, in properties only.
+    Filter(Box<Filter>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,13 +98,13 @@ pub(crate) struct Query {
     pub(crate) operator: Operator,
     /// `None` is `=?`.
     pub(crate) bound: Option<(Binary, Expr)>,
-    /// The states whose answers make the answer; without it, the initial ones.
-    pub(crate) filter: Option<Filter>,
 }
 
+/// The states whose answers make the answer; without a filter, the initial ones.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter {
     pub(crate) kind: FilterKind,
+    pub(crate) of: Expr,
     pub(crate) states: Expr,
 }
 
@@ -114,9 +118,17 @@ pub(crate) enum FilterKind {
     Range,
     Sum,
     Average,
+    /// The answer of the first one, in the order of the values of the variables.
+    First,
+    /// The states with the least answer.
+    ArgMin,
+    ArgMax,
     ForAll,
     Exists,
     Count,
+    /// The states whose answer is not 0 or false, each with its answer.
+    Print,
+    PrintAll,
 }
 
 impl FilterKind {
@@ -127,14 +139,41 @@ impl FilterKind {
         ("range", FilterKind::Range),
         ("sum", FilterKind::Sum),
         ("avg", FilterKind::Average),
+        ("first", FilterKind::First),
+        ("argmin", FilterKind::ArgMin),
+        ("argmax", FilterKind::ArgMax),
         ("forall", FilterKind::ForAll),
         ("exists", FilterKind::Exists),
         ("count", FilterKind::Count),
+        ("print", FilterKind::Print),
+        ("printall", FilterKind::PrintAll),
     ];
 
-    /// Whether it is about yes and no rather than about numbers.
-    pub(crate) fn of_truths(self) -> bool {
-        matches!(self, FilterKind::ForAll | FilterKind::Exists | FilterKind::Count)
+    /// The name by which it is written.
+    pub(crate) fn name(self) -> &'static str {
+        let found = FilterKind::ALL.iter().find(|(_, kind)| *kind == self);
+        found.map_or("filter", |(name, _)| name)
+    }
+
+    /// Whether it is about yes and no (true), about numbers (false), or about either.
+    pub(crate) fn of_truths(self) -> Option<bool> {
+        match self {
+            FilterKind::ForAll | FilterKind::Exists | FilterKind::Count => Some(true),
+            FilterKind::State | FilterKind::First | FilterKind::Print | FilterKind::PrintAll => None,
+            _ => Some(false),
+        }
+    }
+
+    /// Whether it names states, and so needs the values of their variables.
+    pub(crate) fn names_states(self) -> bool {
+        matches!(
+            self,
+            FilterKind::First
+                | FilterKind::ArgMin
+                | FilterKind::ArgMax
+                | FilterKind::Print
+                | FilterKind::PrintAll
+        )
     }
 }
 
@@ -154,9 +193,16 @@ pub(crate) enum RewardName {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Path {
-    Next(Expr),
+    /// A condition on the first state of the path.
+    Now(Expr),
+    Next(Expr, TimeBound),
     Until(Expr, Expr, TimeBound),
     Globally(Expr, TimeBound),
+    /// `a W b`: a until b, or a for ever.
+    Weak(Expr, Expr, TimeBound),
+    /// `a R b`: b up to and with the first a, or b for ever.
+    Release(Expr, Expr, TimeBound),
+    Not(Box<Path>),
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -168,6 +214,8 @@ pub(crate) struct TimeBound {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RewardPath {
     Reach(Expr),
+    /// `C`: all that is ever earned.
+    Total,
     Cumulative(Expr),
     Instant(Expr),
     Steady,
@@ -185,6 +233,8 @@ pub(crate) struct PropertyFile {
     pub(crate) constants: Vec<Constant>,
     pub(crate) labels: Vec<(Name, Expr)>,
     pub(crate) properties: Vec<Property>,
+    /// Properties that could not be read: how many stand before each, its text, and why.
+    pub(crate) refused: Vec<(usize, String, crate::error::Error)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -205,6 +255,8 @@ pub(crate) struct Variable {
 pub(crate) enum Range {
     Bool,
     Int(Expr, Expr),
+    /// `int`, without a range.
+    AnyInt,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -261,7 +313,7 @@ pub(crate) enum System {
     Module(Name),
     /// `||`: on every shared action; `|||`: on none; `|[…]|`: on those named.
     Parallel(Box<System>, Box<System>, Synchronise),
-    /// `/{a,b}`: the actions are nobody else's any more.
+    /// `/{a,b}`: the actions no longer synchronise with other modules.
     Hidden(Box<System>, Vec<Name>),
     /// `{a<-b}`: what was called `a` is called `b`.
     Renamed(Box<System>, Vec<(Name, Name)>),

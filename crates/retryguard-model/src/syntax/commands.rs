@@ -63,11 +63,13 @@ impl Tokens<'_> {
         self.expect_sign(":", "after the variable's name")?;
         let range = if self.take_word("bool") {
             Range::Bool
-        } else if self.is_word("clock") || self.is_word("int") || self.is_word("double") {
+        } else if self.take_word("int") {
+            Range::AnyInt
+        } else if self.is_word("clock") || self.is_word("double") {
             return Err(Error::with_help(
                 self.span(),
                 format!("a variable of type {} is not supported", self.peek().describe()),
-                "give it a range, such as [0..100]",
+                "a state of a ctmc is made of whole numbers and truth values: write int, bool, or a range such as [0..100]",
             ));
         } else {
             self.expect_sign("[", "or `bool` as the type of the variable")?;

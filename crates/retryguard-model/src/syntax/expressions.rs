@@ -113,15 +113,10 @@ impl Tokens<'_> {
                 inner.span = span.to(self.expect_sign(")", "to close this parenthesis")?);
                 Ok(inner)
             }
-            Token::Quoted(label) if self.properties => {
+            Token::Quoted(label) => {
                 self.next();
                 self.node(ExprKind::Label(label), span)
             }
-            Token::Quoted(_) => Err(Error::with_help(
-                span,
-                "a label can be used in a property only",
-                "give the condition a name with `formula`, and use it without quotes",
-            )),
             Token::Word(word) => self.word(&word),
             _ => Err(self.unexpected("an expression")),
         }
@@ -153,13 +148,7 @@ impl Tokens<'_> {
                     "a ctmc has no choices: ask P=? or R=?",
                 ));
             }
-            "E" | "A" if self.properties => {
-                return Err(Error::with_help(
-                    span,
-                    format!("`{word}` is not supported"),
-                    "ask P>0 [ … ] for E, and P>=1 [ … ] for A",
-                ));
-            }
+            "E" | "A" if self.properties => return self.branching(),
             "F" | "G" | "X" | "U" | "W" if self.properties => {
                 return Err(Error::with_help(
                     span,

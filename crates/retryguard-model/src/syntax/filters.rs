@@ -19,54 +19,32 @@ impl Tokens<'_> {
             Token::Word(word) => FilterKind::ALL.iter().find(|(name, _)| name == word),
             _ => None,
         };
-        let Some((name, kind)) = kind else {
+        let Some((_, kind)) = kind else {
             let known: Vec<&str> = FilterKind::ALL.iter().map(|(name, _)| *name).collect();
             return Err(Error::with_help(
                 span,
-                format!("{} is not a filter that is supported", word.describe()),
+                format!("{} is not a filter", word.describe()),
                 format!("there are {}", known.join(", ")),
             ));
         };
         self.expect_sign(",", "after the kind of filter")?;
-        let mut inner = self.expression()?;
+        let of = self.expression()?;
         let states = if self.take_sign(",") {
             self.expression()?
         } else {
-            Expr::new(ExprKind::Bool(true), inner.span)
+            Expr::new(ExprKind::Bool(true), of.span)
         };
         let end = self.expect_sign(")", "to close the filter")?;
-        let ExprKind::Query(query) = &mut inner.kind else {
-            return Err(Error::with_help(
-                inner.span,
-                "a filter needs a question P, R or S of its own",
-                "for a condition on the states, as in `a => P>=0.9 [ … ]`, write filter(forall, P>=0.9 [ … ], a)",
-            ));
+        let filter = Filter {
+            kind: *kind,
+            of,
+            states,
         };
-        if query.filter.is_some() {
-            return Err(Error::at(inner.span, "a filter within a filter is not supported"));
-        }
-        if kind.of_truths() != query.bound.is_some() {
-            let (reason, help) = if kind.of_truths() {
-                (
-                    "asks for yes and no",
-                    "give the question a bound, as in P>=0.9 [ … ]",
-                )
-            } else {
-                ("asks for numbers", "write =? instead of the bound")
-            };
-            return Err(Error::with_help(
-                inner.span,
-                format!("the filter {name} {reason}"),
-                help,
-            ));
-        }
-        query.filter = Some(Filter { kind: *kind, states });
-        inner.span = start.to(end);
-        Ok(inner)
+        self.node(ExprKind::Filter(Box::new(filter)), start.to(end))
     }
 
     /// At the `{` after a path: states, then perhaps `{min}`, `{max}` or both.
-    pub(crate) fn older_filter(&mut self) -> Result<Filter, Error> {
+    pub(crate) fn older_filter(&mut self, of: Expr) -> Result<Filter, Error> {
         self.expect_sign("{", "before the states of a filter")?;
         let states = self.expression()?;
         self.expect_sign("}", "after the states of a filter")?;
@@ -87,6 +65,6 @@ impl Tokens<'_> {
             (false, true) => FilterKind::Max,
             (true, true) => FilterKind::Range,
         };
-        Ok(Filter { kind, states })
+        Ok(Filter { kind, of, states })
     }
 }

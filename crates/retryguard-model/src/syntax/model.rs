@@ -31,8 +31,10 @@ pub(crate) fn parse_model(text: &str) -> Result<Model, Error> {
             | "smg" => {
                 return Err(Error::with_help(
                     span,
-                    format!("a model of type `{word}` is not supported"),
-                    "this checker answers questions about a `ctmc`",
+                    format!(
+                        "this checker answers questions about a `ctmc`, and this model is of the type `{word}`"
+                    ),
+                    "Storm (https://www.stormchecker.org) reads the same language and checks DTMCs, MDPs and Markov automata",
                 ));
             }
             "const" => model.constants.push(tokens.constant()?),

@@ -20,12 +20,63 @@ pub(crate) fn parse_properties(text: &str) -> Result<PropertyFile, Error> {
             Token::End => return Ok(file),
             Token::Word(word) if word == "const" => file.constants.push(tokens.constant()?),
             Token::Word(word) if word == "label" => file.labels.push(tokens.label()?),
-            _ => file.properties.push(tokens.property()?),
+            _ => {
+                let start = tokens.place();
+                match tokens.property() {
+                    Ok(property) => file.properties.push(property),
+                    Err(error) => {
+                        let text = tokens.skip_property(start);
+                        file.refused.push((file.properties.len(), text, error));
+                    }
+                }
+            }
         }
     }
 }
 
+/// The words with which a property or a declaration can begin.
+const BEGINNINGS: &[&str] = &["P", "R", "S", "E", "A", "filter", "const", "label"];
+
 impl Tokens<'_> {
+    /// Goes on behind a property that could not be read: after the next `;`, or where a line begins like a property and no
+    /// bracket that was opened since `start` is open, or after an empty line. Returns the text that was skipped.
+    fn skip_property(&mut self, start: usize) -> String {
+        let failed = self.place();
+        self.rewind(start);
+        let first = self.span().start;
+        let mut depth = 0i64;
+        loop {
+            let between = self
+                .text
+                .get(self.last_span().end.max(first)..self.span().start)
+                .unwrap_or_default();
+            let lines = between.matches('\n').count();
+            // A comment between two lines is not an empty line.
+            let empty_line = between.split('\n').skip(1).any(|line| line.trim().is_empty()) && lines > 1;
+            let begins = match self.peek() {
+                Token::Word(word) => BEGINNINGS.contains(&word.as_str()),
+                Token::Quoted(_) => *self.peek_second() == Token::Sign(":"),
+                _ => false,
+            };
+            let ended = *self.peek() == Token::End
+                || self.is_sign(";")
+                || (self.place() > start && empty_line && self.place() >= failed)
+                || (self.place() > start && lines > 0 && depth <= 0 && begins);
+            if ended {
+                break;
+            }
+            match self.peek() {
+                Token::Sign("(" | "[" | "{" | "|[") => depth += 1,
+                Token::Sign(")" | "]" | "}" | "]|") => depth -= 1,
+                _ => {}
+            }
+            self.next();
+        }
+        self.depth = 0;
+        let skipped = self.text.get(first..self.last_span().end).unwrap_or_default();
+        skipped.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     fn property(&mut self) -> Result<Property, Error> {
         let name = match (self.peek().clone(), self.peek_second()) {
             (Token::Quoted(name), Token::Sign(":")) => {
@@ -70,26 +121,42 @@ impl Tokens<'_> {
             Token::Word(word) if word == "R" => Operator::Reward(reward, self.reward_path()?),
             _ => Operator::Steady(self.expression()?),
         };
-        let filter = match self.is_sign("{") {
-            true if bound.is_some() => {
-                return Err(Error::with_help(
-                    self.span(),
-                    "a filter `{…}` asks for numbers",
-                    "write =? instead of the bound, or filter(forall, …, states)",
-                ));
-            }
-            true => Some(self.older_filter()?),
-            false => None,
+        if self.is_sign("{") && bound.is_some() {
+            return Err(Error::with_help(
+                self.span(),
+                "a filter `{…}` asks for numbers",
+                "write =? instead of the bound, or filter(forall, …, states)",
+            ));
+        }
+        let query = Query { operator, bound };
+        let asked = Expr::new(ExprKind::Query(Box::new(query)), start.to(self.last_span()));
+        let asked = if self.is_sign("{") {
+            let filter = self.older_filter(asked)?;
+            let span = start.to(self.last_span());
+            Expr::new(ExprKind::Filter(Box::new(filter)), span)
+        } else {
+            asked
         };
         let end = self.expect_sign("]", "after what is asked")?;
-        Ok(Expr::new(
-            ExprKind::Query(Box::new(Query {
-                operator,
-                bound,
-                filter,
-            })),
-            start.to(end),
-        ))
+        Ok(Expr {
+            span: start.to(end),
+            ..asked
+        })
+    }
+
+    /// At `E` or `A`.
+    pub(crate) fn branching(&mut self) -> Result<Expr, Error> {
+        self.deeper(|tokens| {
+            let (word, start) = tokens.next();
+            tokens.expect_sign("[", "before the path")?;
+            let path = tokens.path()?;
+            let end = tokens.expect_sign("]", "after the path")?;
+            let exists = word == Token::Word("E".into());
+            Ok(Expr::new(
+                ExprKind::Branching(exists, Box::new(path)),
+                start.to(end),
+            ))
+        })
     }
 
     fn query_bound(&mut self) -> Result<Option<(Binary, Expr)>, Error> {
@@ -117,29 +184,66 @@ impl Tokens<'_> {
     }
 
     fn path(&mut self) -> Result<Path, Error> {
+        if let Some(path) = self.path_in_parentheses()? {
+            return Ok(path);
+        }
         if self.take_word("X") {
-            return Ok(Path::Next(self.expression()?));
+            let bound = self.time_bound()?;
+            return Ok(Path::Next(self.state_formula()?, bound));
         }
         if self.take_word("F") {
             let bound = self.time_bound()?;
-            let target = self.expression()?;
+            let target = self.state_formula()?;
             let always = Expr::new(ExprKind::Bool(true), target.span);
             return Ok(Path::Until(always, target, bound));
         }
         if self.take_word("G") {
             let bound = self.time_bound()?;
-            return Ok(Path::Globally(self.expression()?, bound));
+            return Ok(Path::Globally(self.state_formula()?, bound));
         }
         let left = self.expression()?;
-        if self.is_word("W") || self.is_word("R") {
-            return Err(Error::at(
-                self.span(),
-                format!("the operator {} is not supported", self.peek().describe()),
-            ));
-        }
-        self.expect_word("U", "after the left side of a path (or start it with F, G or X)")?;
+        let make: fn(Expr, Expr, TimeBound) -> Path = match self.peek() {
+            Token::Word(word) if word == "U" => Path::Until,
+            Token::Word(word) if word == "W" => Path::Weak,
+            Token::Word(word) if word == "R" => Path::Release,
+            Token::Sign("]" | ")" | "{") => return Ok(Path::Now(left)),
+            _ => {
+                return Err(
+                    self.unexpected("U, W or R after the left side of a path (or start it with F, G or X)")
+                );
+            }
+        };
+        self.next();
         let bound = self.time_bound()?;
-        Ok(Path::Until(left, self.expression()?, bound))
+        Ok(make(left, self.state_formula()?, bound))
+    }
+
+    /// A whole path in parentheses, perhaps negated: `(F a)`, `!(a U b)`. A condition in parentheses is left to be read as one.
+    fn path_in_parentheses(&mut self) -> Result<Option<Path>, Error> {
+        if !self.path_in_parentheses_ahead() {
+            return Ok(None);
+        }
+        let negated = self.take_sign("!");
+        self.expect_sign("(", "before a path")?;
+        let path = self.deeper(Self::path)?;
+        self.expect_sign(")", "to close this parenthesis")?;
+        Ok(Some(match negated {
+            true => Path::Not(Box::new(path)),
+            false => path,
+        }))
+    }
+
+    /// What stands after a path operator. A second operator there would make a formula of linear temporal logic.
+    fn state_formula(&mut self) -> Result<Expr, Error> {
+        let formula = self.expression()?;
+        match self.peek() {
+            Token::Word(word) if matches!(word.as_str(), "U" | "W" | "R") => Err(Error::with_help(
+                self.span(),
+                format!("`{word}` cannot stand inside another path"),
+                "one path operator belongs to each P; inside it stand conditions on states, and P, R and S with a bound",
+            )),
+            _ => Ok(formula),
+        }
     }
 
     fn time_bound(&mut self) -> Result<TimeBound, Error> {
@@ -222,12 +326,8 @@ impl Tokens<'_> {
             return Ok(RewardPath::Reach(self.expression()?));
         }
         if self.take_word("C") {
-            if self.is_sign("]") {
-                return Err(Error::with_help(
-                    self.span(),
-                    "the total reward `C` without a bound is not supported",
-                    "write C<=t, or F and where the earning ends",
-                ));
+            if matches!(self.peek(), Token::Sign("]" | "{")) {
+                return Ok(RewardPath::Total);
             }
             self.expect_sign("<=", "after C")?;
             return Ok(RewardPath::Cumulative(self.expression()?));
@@ -239,6 +339,13 @@ impl Tokens<'_> {
         if self.take_word("S") {
             return Ok(RewardPath::Steady);
         }
-        Err(self.unexpected("F, C<=t, I=t or S"))
+        Err(match self.peek() {
+            Token::Word(word) if matches!(word.as_str(), "X" | "G") => Error::with_help(
+                self.span(),
+                format!("a reward up to the end of a path with `{word}` is not supported"),
+                "ask for the reward up to a set of states, R=? [ F … ]",
+            ),
+            _ => self.unexpected("F, C, C<=t, I=t or S"),
+        })
     }
 }

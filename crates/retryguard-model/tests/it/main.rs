@@ -6,6 +6,8 @@ mod jobs;
 mod language;
 mod limits;
 mod plain;
+mod properties;
 mod reductions;
 mod refusals;
 mod robust;
+mod variants;

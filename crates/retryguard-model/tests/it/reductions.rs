@@ -67,7 +67,7 @@ fn a_budget_and_a_guard_each_cut_retries() {
 }
 
 #[test]
-fn a_counter_to_9999_leaves_a_handful_of_values() {
+fn a_counter_to_1000_leaves_a_handful_of_values() {
     let small = file("resiliency-patterns/dynamic-circuit-breaker.prism")
         .replace("const int SHAPE = 100;", "const int SHAPE = 5;");
     let constants = Constants::from([("AV".into(), Value::Real(0.5)), ("MAX_TO".into(), Value::Int(40))]);
@@ -77,13 +77,13 @@ fn a_counter_to_9999_leaves_a_handful_of_values() {
         found[0]
             .notes
             .iter()
-            .any(|note| note == "reopens: 10000 values behave as 4"),
+            .any(|note| note == "reopens: 1001 values behave as 4"),
         "{:?}",
         found[0].notes
     );
     assert!(found[0].states < 20_000);
     // The counter stays out of reach of its end, so a short one says the same.
-    let short = small.replace("MAX_REOPEN = 9999", "MAX_REOPEN = 3");
+    let short = small.replace("MAX_REOPEN = 1000", "MAX_REOPEN = 3");
     let same = answers(&short, &asked, &constants, &Options::default());
     for (a, b) in found.iter().zip(&same) {
         assert!((number(a) / number(b) - 1.0).abs() < 1e-10);

@@ -1,0 +1,331 @@
+//! The four patterns as other authors could have written them: the same values at about the same cost.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use proptest::prelude::*;
+use retryguard_model::{Answer, Constants, Model, Options, Outcome, Properties, Value, check};
+
+fn file(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/resiliency-patterns");
+    std::fs::read_to_string(path.join(name)).unwrap()
+}
+
+/// The patterns, with the parameter that each leaves open beside the availability.
+const PATTERNS: &[(&str, &str)] = &[
+    ("simple-proxy.prism", "CONN_TO"),
+    ("retry.prism", "MAX_BO"),
+    ("static-circuit-breaker.prism", "MAX_TO"),
+    ("dynamic-circuit-breaker.prism", "MAX_TO"),
+];
+
+/// What another author may do differently.
+#[derive(Clone, Debug)]
+struct Taste {
+    /// Orders names, modules and commands.
+    seed: u64,
+    rename: bool,
+    reorder: bool,
+    /// Whether a stopped timer clears its phase.
+    tidy: bool,
+    /// Whether the ranges of phases end later than the phases, and the start of a timer asks for it.
+    wide: bool,
+    /// The end of the counter of reopenings.
+    end: u32,
+    /// Whether that counter stops at its end, or lets no further failure happen there.
+    stops: bool,
+}
+
+fn taste() -> impl Strategy<Value = Taste> {
+    let flags = any::<(bool, bool, bool, bool, bool)>();
+    (any::<u64>(), flags, 1_500u32..12_000).prop_map(|(seed, (rename, reorder, tidy, wide, stops), end)| {
+        Taste {
+            seed,
+            rename,
+            reorder,
+            tidy,
+            wide,
+            end,
+            stops,
+        }
+    })
+}
+
+/// Sorts by a hash of the text and the seed: some order, and always the same one.
+fn shuffle<T: AsRef<str>>(parts: &mut [T], seed: u64) {
+    let key = |text: &str| {
+        text.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte))
+                .wrapping_mul(0x0100_0000_01b3)
+                .rotate_left(23)
+        })
+    };
+    parts.sort_by_key(|part| key(part.as_ref()));
+}
+
+fn without_comments(text: &str) -> String {
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The modules in another order, and the commands of each in another order.
+fn reordered(text: &str, seed: u64) -> String {
+    let mut rest = String::new();
+    let mut modules = Vec::new();
+    for (place, part) in text.split("\nmodule ").enumerate() {
+        if place == 0 {
+            rest.push_str(part);
+            continue;
+        }
+        let (module, after) = part.split_once("endmodule").unwrap();
+        let (name, body) = module.split_once('\n').unwrap();
+        let statements = body
+            .split(';')
+            .map(str::trim)
+            .filter(|statement| !statement.is_empty());
+        let (mut commands, variables): (Vec<&str>, Vec<&str>) =
+            statements.partition(|statement| statement.starts_with('['));
+        shuffle(&mut commands, seed);
+        let all: String = variables
+            .iter()
+            .chain(&commands)
+            .map(|s| format!("  {s};\n"))
+            .collect();
+        modules.push(format!("\nmodule {name}\n{all}endmodule\n"));
+        rest.push_str(after);
+    }
+    shuffle(&mut modules, seed);
+    format!("{rest}{}", modules.concat())
+}
+
+const WORDS: &[&str] = &[
+    "bool",
+    "const",
+    "ctmc",
+    "double",
+    "endmodule",
+    "endrewards",
+    "false",
+    "formula",
+    "init",
+    "int",
+    "label",
+    "max",
+    "min",
+    "module",
+    "pow",
+    "rewards",
+    "true",
+    "F",
+    "R",
+];
+
+/// Every name replaced by one that says nothing; what stands in quotation marks stays.
+fn renamed(text: &str, names: &mut BTreeMap<String, String>, seed: u64) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let length = if next == '"' {
+            rest[1..].find('"').map_or(rest.len(), |end| end + 2)
+        } else if next.is_ascii_alphabetic() || next == '_' {
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+                .unwrap_or(rest.len())
+        } else if next.is_ascii_digit() {
+            rest.find(|c: char| !c.is_ascii_alphanumeric())
+                .unwrap_or(rest.len())
+        } else {
+            next.len_utf8()
+        };
+        let (word, after) = rest.split_at(length);
+        rest = after;
+        let name = next.is_ascii_alphabetic() || next == '_';
+        if name && !WORDS.contains(&word) {
+            let count = names.len() as u64;
+            let new = names.entry(word.to_owned()).or_insert_with(|| {
+                // The letter before the number changes the alphabetical order of the names.
+                let letter =
+                    char::from(b'a' + u8::try_from((seed.rotate_left(7) ^ (count * 11)) % 26).unwrap());
+                format!("{letter}_{count}")
+            });
+            out.push_str(new);
+        } else {
+            out.push_str(word);
+        }
+    }
+    out
+}
+
+/// The text in this taste, and what its names have become.
+fn written(text: &str, taste: &Taste) -> (String, BTreeMap<String, String>) {
+    let mut text = without_comments(text)
+        .replace("const int MAX_REQ = 100;", "const int MAX_REQ = 5;")
+        .replace("const int SHAPE = 100;", "const int SHAPE = 4;")
+        .replace(
+            "const bool TIDY = false;",
+            &format!("const bool TIDY = {};", taste.tidy),
+        )
+        .replace(
+            "const bool TIDY = true;",
+            &format!("const bool TIDY = {};", taste.tidy),
+        )
+        .replace(
+            "const int MAX_REOPEN = 1000;",
+            &format!("const int MAX_REOPEN = {};", taste.end),
+        );
+    if taste.wide {
+        text = text
+            .replace("connect_phase : [0..SHAPE]", "connect_phase : [0..SHAPE + 1]")
+            .replace("response_phase : [0..SHAPE]", "response_phase : [0..SHAPE + 1]")
+            .replace("[send] true ->", "[send] response_phase <= SHAPE ->");
+    }
+    if taste.stops && text.contains("reopens") {
+        text = text
+            .replace(
+                "failures = HALF_OPEN_ERR - 1\n",
+                "failures = HALF_OPEN_ERR - 1 & reopens < MAX_REOPEN\n",
+            )
+            .replace("min(reopens + 1, MAX_REOPEN)", "reopens + 1");
+    }
+    if taste.reorder {
+        text = reordered(&text, taste.seed);
+    }
+    let mut names = BTreeMap::new();
+    if taste.rename {
+        text = renamed(&text, &mut names, taste.seed);
+    }
+    (text, names)
+}
+
+fn answers(
+    text: &str,
+    names: &BTreeMap<String, String>,
+    parameter: &str,
+    value: i64,
+    availability: f64,
+) -> Vec<Answer> {
+    let name = |old: &str| names.get(old).cloned().unwrap_or_else(|| old.to_owned());
+    let target = format!("{} = {}", name("served"), name("MAX_REQ"));
+    let asked = format!("R{{\"total_time\"}}=? [ F {target} ]; R{{\"contention_time\"}}=? [ F {target} ]");
+    let constants = Constants::from([
+        (name(parameter), Value::Int(value)),
+        (name("AV"), Value::Real(availability)),
+    ]);
+    let model = Model::parse(text).unwrap_or_else(|e| panic!("{}", e.render("model", text, "")));
+    let asked_read = Properties::parse(&asked).unwrap();
+    check(&model, &asked_read, &constants, &Options::default())
+        .unwrap_or_else(|e| panic!("{}", e.render("model", text, &asked)))
+}
+
+fn number(answer: &Answer) -> f64 {
+    match answer.outcome {
+        Outcome::Number(value) => value,
+        other => panic!("{other:?} {:?}", answer.notes),
+    }
+}
+
+const PLAIN: Taste = Taste {
+    seed: 0,
+    rename: false,
+    reorder: false,
+    tidy: true,
+    wide: false,
+    end: 3,
+    stops: false,
+};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// The plain form has tidy timers and a counter that ends where the timeout does, so that nothing is left to find.
+    #[test]
+    fn values_and_cost_do_not_depend_on_taste(
+        taste in taste(),
+        pattern in 0..PATTERNS.len(),
+        value in prop::sample::select(vec![10i64, 20, 40]),
+        availability in prop::sample::select(vec![0.5, 0.7, 0.9]),
+    ) {
+        let (name, parameter) = PATTERNS[pattern];
+        let text = file(name);
+        let (plain, no_names) = written(&text, &PLAIN);
+        let wanted = answers(&plain, &no_names, parameter, value, availability);
+        let (other, names) = written(&text, &taste);
+        let found = answers(&other, &names, parameter, value, availability);
+        for (wanted, found) in wanted.iter().zip(&found) {
+            let (a, b) = (number(wanted), number(found));
+            prop_assert!((a / b - 1.0).abs() < 1e-9, "{} {}: {:?}", a, b, found.notes);
+            prop_assert!(
+                found.states as f64 <= 1.2 * wanted.states as f64,
+                "{} states instead of {}: {:?}", found.states, wanted.states, found.notes
+            );
+        }
+    }
+}
+
+/// A client that waits longer after each failure, up to a limit, and forgets them at a success. `end` is where the counter cannot rise.
+fn counting(end: u32, failing: f64) -> String {
+    format!(
+        "ctmc\nmodule client\n failures : [0..{end}];\n done : [0..4];\n \
+         [] done<4 -> (1-{failing})/(1+min(3,failures)) : (failures'=0)&(done'=done+1);\n \
+         [] done<4 & failures<{end} -> {failing}/(1+min(3,failures)) : (failures'=failures+1);\n \
+         [] done=4 -> true;\nendmodule\nrewards \"time\" true : 1; endrewards\n"
+    )
+}
+
+fn ask(text: &str, reduce: bool) -> Answer {
+    let options = Options {
+        reduce,
+        ..Options::default()
+    };
+    let asked = Properties::parse("R{\"time\"}=? [ F done=4 ]").unwrap();
+    let model = Model::parse(text).unwrap();
+    check(&model, &asked, &Constants::new(), &options)
+        .unwrap()
+        .remove(0)
+}
+
+/// Where the end of a counter is reached now and then, its values are not taken as one: the answer is that of the chain as written.
+#[test]
+fn an_end_that_can_be_reached_counts() {
+    for (end, failing) in [(100, 0.99), (100, 0.5), (2_000, 0.999), (400, 0.3)] {
+        let text = counting(end, failing);
+        let (found, exact) = (ask(&text, true), ask(&text, false));
+        assert!(
+            (number(&found) / number(&exact) - 1.0).abs() < 1e-9,
+            "{found:?} {exact:?}"
+        );
+        let taken = found.notes.iter().any(|note| note.contains("are taken as one"));
+        assert_eq!(taken, end == 400, "{:?}", found.notes);
+    }
+}
+
+/// A counter that nothing reads but its own end, and that is set back to its first value: a reset ends a run of rises.
+#[test]
+fn a_reset_begins_anew() {
+    let text = counting(9_999, 0.5).replace("/(1+min(3,failures))", "");
+    let found = ask(&text, true);
+    assert!((number(&found) - 8.0).abs() < 1e-9, "{found:?}");
+    assert!(found.states < 30, "{} {:?}", found.states, found.notes);
+}
+
+/// The note says from where to where, and how unlikely the end is.
+#[test]
+fn an_end_out_of_reach_is_noted() {
+    let found = ask(&counting(9_999, 0.5), true);
+    let note = "failures: the values from 3 to 9998 are taken as one; each time it rises, it gets to 9999 with a probability below 1e-";
+    assert!(
+        found.notes.iter().any(|text| text.starts_with(note)),
+        "{:?}",
+        found.notes
+    );
+    assert!(found.states < 30, "{}", found.states);
+    // Each success takes a geometric number of failures, and the waits before each follow.
+    let one: f64 = (0..200)
+        .map(|n: i32| 0.5f64.powi(n) * f64::from(1 + n.min(3)))
+        .sum();
+    assert!(
+        (number(&found) / (4.0 * one) - 1.0).abs() < 1e-9,
+        "{found:?} {one}"
+    );
+}

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
-use retryguard_model::{Constants, Format, Model, Options, Properties, Which};
+use retryguard_model::{Constants, Format, Model, Options, Properties, Refused, Which};
 
 pub(crate) use usage::{Wrong, exit};
 
@@ -154,22 +154,37 @@ impl Check {
             .into());
         }
         let options = self.options();
-        let solved: Vec<Result<Vec<Row>, retryguard_model::Error>> = instances
+        let solved: Vec<Result<Answered, retryguard_model::Error>> = instances
             .par_iter()
             .map(|constants| rows(&model, &properties, constants, &options))
             .collect();
         let mut all = Vec::new();
+        let mut messages: Vec<String> = Vec::new();
         for (result, constants) in solved.into_iter().zip(&instances) {
-            all.extend(result.map_err(|e| {
-                let error = render(&e);
+            let placed = |e: &retryguard_model::Error| {
+                let error = render(e);
                 if instances.len() > 1 {
                     error.context(format!("with {}", output::constants_text(constants)))
                 } else {
                     error
                 }
-            })?);
+            };
+            let (answered, unanswered) = result.map_err(|e| placed(&e))?;
+            all.extend(answered);
+            messages.extend(
+                unanswered
+                    .iter()
+                    .map(|refused| format!("{:#}", placed(&refused.error))),
+            );
         }
-        self.print_rows(&all, &[])
+        if !all.is_empty() {
+            self.print_rows(&all, &[])?;
+        }
+        // A property that is refused does not stop the others; it is reported after them.
+        match messages.is_empty() {
+            true => Ok(()),
+            false => Err(anyhow!(messages.join("\n"))),
+        }
     }
 
     fn run_policy(&self) -> anyhow::Result<()> {
@@ -224,21 +239,28 @@ fn likelihood(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The answers, and the properties that have none.
+type Answered = (Vec<Row>, Vec<Refused>);
+
 /// Answers all properties for one set of constants.
 fn rows(
     model: &Model,
     properties: &Properties,
     constants: &Constants,
     options: &Options,
-) -> Result<Vec<Row>, retryguard_model::Error> {
-    let answers = retryguard_model::check(model, properties, constants, options)?;
-    Ok(answers
-        .into_iter()
-        .map(|answer| Row {
-            constants: constants.clone(),
-            answer,
-        })
-        .collect())
+) -> Result<Answered, retryguard_model::Error> {
+    let mut answered = Vec::new();
+    let mut refused = Vec::new();
+    for answer in retryguard_model::check_each(model, properties, constants, options)? {
+        match answer {
+            Ok(answer) => answered.push(Row {
+                constants: constants.clone(),
+                answer,
+            }),
+            Err(error) => refused.push(error),
+        }
+    }
+    Ok((answered, refused))
 }
 
 /// Many instances may be built at once; the line shows whichever spoke last.

@@ -37,6 +37,9 @@ pub(super) fn text(rows: &[Row]) -> String {
             answer.build_seconds,
             answer.solve_seconds,
         );
+        for (state, value) in &answer.listed {
+            let _ = writeln!(out, "  {state} = {value}");
+        }
     }
     out
 }
@@ -78,14 +81,7 @@ fn row_json(row: &Row) -> serde_json::Value {
     let consts: Map<String, serde_json::Value> = row
         .constants
         .iter()
-        .map(|(name, value)| {
-            let value = match value {
-                Value::Int(value) => json!(value),
-                Value::Real(value) => json!(value),
-                Value::Bool(value) => json!(value),
-            };
-            (name.clone(), value)
-        })
+        .map(|(name, value)| (name.clone(), value_json(*value)))
         .collect();
     let mut result = json!({
         "consts": consts,
@@ -106,7 +102,21 @@ fn row_json(row: &Row) -> serde_json::Value {
         result["lower"] = number_json(low);
         result["upper"] = number_json(high);
     }
+    if !answer.listed.is_empty() {
+        let listed = answer.listed.iter();
+        result["listed"] = listed
+            .map(|(state, value)| json!({"state": state, "value": value_json(*value)}))
+            .collect();
+    }
     result
+}
+
+fn value_json(value: Value) -> serde_json::Value {
+    match value {
+        Value::Int(value) => json!(value),
+        Value::Real(value) => number_json(value),
+        Value::Bool(value) => json!(value),
+    }
 }
 
 fn outcome_json(outcome: &Outcome) -> serde_json::Value {

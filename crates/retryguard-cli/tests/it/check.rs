@@ -121,10 +121,20 @@ fn a_wrong_property_is_placed_in_its_own_text() {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("asked.props");
     std::fs::write(&file, "// two\nP=? [ F x=0 ];\nP=? [ F y=0 ];\n").expect("a file");
     let file = file.display().to_string();
-    let output = walk("several.prism", &["--prop", "P=? [ F x=1 ]", "--props", &file]);
+    let model = "ctmc\nmodule m\n x : [0..1];\n [] x=0 -> 1 : (x'=1);\n [] x=1 -> true;\nendmodule\n";
+    let output = with(
+        model,
+        "several.prism",
+        &["--prop", "P=? [ F x=1 ]", "--props", &file],
+    );
     let talk = String::from_utf8_lossy(&output.stderr);
     assert!(talk.contains("asked.props:3:9: `y` is not declared"), "{talk}");
-    let output = walk(
+    // The others are answered.
+    let answers = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(answers.matches(" = 1  (").count(), 2, "{answers}");
+    assert_eq!(output.status.code(), Some(1));
+    let output = with(
+        model,
         "several-too.prism",
         &[
             "--prop",

@@ -230,7 +230,7 @@ impl Limiter {
                 self.share_settled = now.after(pace.allowed_span());
             }
             End::Success if self.share < 1.0 => {
-                self.share = (self.share + FASTER / self.used.max(1.0)).min(1.0);
+                self.share = (self.share + self.faster(pace)).min(1.0);
             }
             _ => {}
         }
@@ -241,6 +241,16 @@ impl Limiter {
             }
         } else if end == End::Success && self.met {
             self.grow(pace);
+        }
+    }
+
+    /// What a success adds to the share. A client that makes few calls would need minutes for small steps: it takes an
+    /// answer that came as fast as usual for the end of the queue.
+    fn faster(&self, pace: &Pace) -> f64 {
+        if self.gap > FEW && pace.last_was_usual() {
+            self.share
+        } else {
+            FASTER / self.used.max(1.0)
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Pace {
     batched: u32,
     batch_size: u32,
     last_end: Instant,
+    /// The latency of the last success.
+    last: f64,
 }
 
 /// Of how many successes the recent latency is averaged.
@@ -43,6 +45,7 @@ impl Default for Pace {
             batched: 0,
             batch_size: FIRST_BATCH,
             last_end: Instant::ZERO,
+            last: 0.0,
         }
     }
 }
@@ -70,6 +73,7 @@ impl Pace {
         }
         if success {
             let latency = nanos(latency) as f64;
+            self.last = latency;
             let weight = if latency < self.recent {
                 weight.max(0.125)
             } else {
@@ -128,6 +132,12 @@ impl Pace {
         }
     }
 
+    /// Whether the last success was about as fast as usual: nothing stood in its way.
+    #[inline]
+    pub(crate) fn last_was_usual(&self) -> bool {
+        self.last < 2.0 * self.usual
+    }
+
     /// How much time a call that waits should keep for its attempt.
     #[expect(
         clippy::cast_possible_truncation,
@@ -136,6 +146,18 @@ impl Pace {
     )]
     pub(crate) fn margin(&self) -> Duration {
         Duration::from_nanos((MARGIN * self.recent) as u64)
+    }
+
+    /// After how long a silence an attempt is well and truly late: most of the time that callers usually give, and twice
+    /// what an answer usually takes. Nothing where either is not known.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a double saturates"
+    )]
+    pub(crate) fn enough(&self) -> Option<Duration> {
+        let known = self.usual > 0.0 && self.allowed > 0.0;
+        known.then(|| Duration::from_nanos((0.75 * self.allowed).max(2.0 * self.usual) as u64))
     }
 
     /// How much time must be left so that an attempt is not hopeless.

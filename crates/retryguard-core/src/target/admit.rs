@@ -10,7 +10,7 @@ use crate::{
     bulkhead::{Place, Ticket},
     chance::Chance,
     criticality::Criticality,
-    guard::{Arm, Guard},
+    guard::Arm,
     refusal::Refusal,
     time::Instant,
 };
@@ -219,8 +219,12 @@ impl Target {
         {
             return Err(Refusal::Guard);
         }
-        if self.guard.as_ref().is_some_and(Guard::is_productive) {
+        if self.is_productive() {
             return Ok(None);
+        }
+        if self.measures() && self.pace.slower() > Self::SLOW {
+            // A queue stands, and the retry would stand in it.
+            return Err(Refusal::Guard);
         }
         match &mut self.budget {
             None => Ok(None),

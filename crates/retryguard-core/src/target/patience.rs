@@ -8,7 +8,11 @@
 //! - the time that the policy itself gives an attempt (or the whole call) is always enough;
 //! - so are [`Patience::FACTOR`] times the slowest of the recent answers, and never less than [`Patience::LEAST`]: a
 //!   target that usually answers within 20 ms and has said nothing for 80 ms is not well;
-//! - while no answer is known, [`Patience::UNKNOWN`].
+//! - so is three quarters of the time that callers usually give, if that is twice the usual answer: where all callers
+//!   wait for half a second, half a second of silence counts, however slow the last answers were;
+//! - while no answer is known, [`Patience::UNKNOWN`];
+//! - after [`Patience::SILENT`] timeouts in a row without any answer, [`Patience::LEAST`]: nothing is known of a target that
+//!   never answers, and a client that starts during an incident must learn of it as well.
 //!
 //! A timeout after less than that counts nowhere: not in breaker, guard, throttle, budget or hedge.
 //!
@@ -19,13 +23,15 @@
 
 use std::time::Duration;
 
-use crate::{call, time::nanos};
+use crate::{call, pace::Pace, time::nanos};
 
 /// Knows how long an attempt must have been given before its silence counts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Patience {
     /// The slowest recent answer, in nanoseconds; zero while none is known.
     slowest: u64,
+    /// Timeouts since the last answer that did not count.
+    silent: u8,
 }
 
 impl Patience {
@@ -33,6 +39,7 @@ impl Patience {
     const FADING: u64 = 64;
     /// Below this, the scheduler of our own machine is as likely the cause as the target.
     const LEAST: Duration = Duration::from_millis(50);
+    const SILENT: u8 = 8;
     /// Longer than nearly every interactive answer takes.
     const UNKNOWN: Duration = Duration::from_secs(1);
 
@@ -40,22 +47,33 @@ impl Patience {
     pub(super) fn on_success(&mut self, latency: Duration) {
         let faded = self.slowest - self.slowest / Self::FADING;
         self.slowest = faded.max(nanos(latency)).max(1);
+        self.silent = 0;
     }
 
     /// Whether an attempt that was given this much time, and ran out of it, says that the target is unwell.
-    pub(super) fn is_enough(self, given: Duration, rules: &call::Settings) -> bool {
+    pub(super) fn is_enough(&mut self, given: Duration, pace: &Pace, rules: &call::Settings) -> bool {
         let learned = match self.slowest {
             0 => Self::UNKNOWN,
-            slowest => Duration::from_nanos(slowest.saturating_mul(Self::FACTOR)).max(Self::LEAST),
+            slowest => Duration::from_nanos(slowest.saturating_mul(Self::FACTOR)),
         };
+        let learned = pace
+            .enough()
+            .map_or(learned, |enough| learned.min(enough))
+            .max(Self::LEAST);
         let own = [rules.attempt_timeout, rules.deadline];
-        given >= own.into_iter().flatten().fold(learned, Duration::min)
+        let enough = given >= own.into_iter().flatten().fold(learned, Duration::min);
+        if enough || given < Self::LEAST {
+            return enough;
+        }
+        self.silent = self.silent.saturating_add(1);
+        self.silent > Self::SILENT
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Instant;
 
     /// Ten seconds for a call, no timeout of an attempt.
     fn rules() -> call::Settings {
@@ -68,15 +86,15 @@ mod tests {
 
     #[test]
     fn before_the_first_answer_a_second_is_enough_and_so_is_what_the_policy_gives() {
-        let patience = Patience::default();
-        assert!(!patience.is_enough(millis(999), &rules()));
-        assert!(patience.is_enough(millis(1000), &rules()));
+        let mut patience = Patience::default();
+        assert!(!patience.is_enough(millis(999), &Pace::default(), &rules()));
+        assert!(patience.is_enough(millis(1000), &Pace::default(), &rules()));
         let strict = call::Settings {
             attempt_timeout: Some(millis(200)),
             ..rules()
         };
-        assert!(!patience.is_enough(millis(199), &strict));
-        assert!(patience.is_enough(millis(200), &strict));
+        assert!(!patience.is_enough(millis(199), &Pace::default(), &strict));
+        assert!(patience.is_enough(millis(200), &Pace::default(), &strict));
     }
 
     #[test]
@@ -84,20 +102,50 @@ mod tests {
         let mut patience = Patience::default();
         patience.on_success(millis(300));
         patience.on_success(millis(20));
-        assert!(!patience.is_enough(millis(1180), &rules()));
-        assert!(patience.is_enough(millis(1200), &rules()));
+        assert!(!patience.is_enough(millis(1180), &Pace::default(), &rules()));
+        assert!(patience.is_enough(millis(1200), &Pace::default(), &rules()));
         (0..1000).for_each(|_| patience.on_success(millis(20)));
-        assert!(!patience.is_enough(millis(79), &rules()));
-        assert!(patience.is_enough(millis(81), &rules()));
+        assert!(!patience.is_enough(millis(79), &Pace::default(), &rules()));
+        assert!(patience.is_enough(millis(81), &Pace::default(), &rules()));
+    }
+
+    #[test]
+    fn where_all_callers_give_the_same_most_of_that_is_enough() {
+        let mut pace = Pace::default();
+        let mut patience = Patience::default();
+        for _ in 0..8 {
+            pace.on_end(true, false, millis(100), Some(millis(600)), Instant::ZERO);
+            patience.on_success(millis(400));
+        }
+        assert!(!patience.is_enough(millis(449), &pace, &rules()));
+        assert!(patience.is_enough(millis(450), &pace, &rules()));
+    }
+
+    #[test]
+    fn a_target_that_never_answers_is_noticed_after_some_timeouts() {
+        let mut patience = Patience::default();
+        for _ in 0..Patience::SILENT {
+            assert!(!patience.is_enough(millis(50), &Pace::default(), &rules()));
+        }
+        assert!(
+            !patience.is_enough(millis(49), &Pace::default(), &rules()),
+            "too short"
+        );
+        assert!(patience.is_enough(millis(50), &Pace::default(), &rules()));
+        patience.on_success(millis(300));
+        assert!(!patience.is_enough(millis(50), &Pace::default(), &rules()));
     }
 
     #[test]
     fn nothing_below_the_grain_of_a_scheduler_is_enough() {
         let mut patience = Patience::default();
         patience.on_success(Duration::from_micros(100));
-        assert!(!patience.is_enough(millis(49), &rules()));
-        assert!(patience.is_enough(millis(50), &rules()));
+        assert!(!patience.is_enough(millis(49), &Pace::default(), &rules()));
+        assert!(patience.is_enough(millis(50), &Pace::default(), &rules()));
         patience.on_success(Duration::MAX);
-        assert!(patience.is_enough(millis(10_000), &rules()), "the policy's own");
+        assert!(
+            patience.is_enough(millis(10_000), &Pace::default(), &rules()),
+            "the policy's own"
+        );
     }
 }

@@ -19,11 +19,7 @@ const KINDS: &[&str] = &[".rs", ".md", ".py", ".toml", ".yaml"];
 const ALLOWED: &[(&str, usize)] = &[
     ("crates/retryguard/", 38),
     ("crates/retryguard-controller/", 45),
-    ("crates/retryguard-core/", 32),
     ("crates/retryguard-model/", 10),
-    ("crates/retryguard-policy/", 25),
-    ("crates/retryguard-sim/", 54),
-    ("crates/retryguard-store/", 56),
     // Made from the words of the crates above.
     ("docs/", 17),
 ];
@@ -65,13 +61,16 @@ pub fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first hit of a line. What stands in backticks or is a Markdown quotation is quoted.
+/// The first hit of a line. What stands in backticks, is a whole string or is a Markdown quotation is quoted.
 fn found(line: &str) -> Option<String> {
     if line.trim_start().starts_with("> ") {
         return None;
     }
     let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
-    let lower = plain.to_lowercase();
+    let mut lower = plain.to_lowercase();
+    for word in WORDS {
+        lower = lower.replace(&format!("\"{word}\""), " ");
+    }
     let word = lower
         .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
         .find(|word| WORDS.contains(word));
@@ -98,6 +97,8 @@ mod tests {
         );
         assert!(found(&format!("the key `{word}` in a file")).is_none());
         assert!(found(&format!("> {word} waits")).is_none());
+        assert!(found(&format!("key == \"{word}\"")).is_none());
+        assert!(found(&format!("\"{word} waits\"")).is_some());
         assert!(found(&format!("fn {word}_waits()")).is_none());
         assert!(found("no client waits").is_none());
     }

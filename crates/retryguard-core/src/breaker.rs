@@ -238,7 +238,7 @@ impl Breaker {
         }
     }
 
-    /// The state at `now`. An open breaker whose time is over still says open until somebody asks to pass.
+    /// The state at `now`. An open breaker whose time is over still says open until a call asks to pass.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
@@ -258,7 +258,7 @@ impl Breaker {
         }
     }
 
-    /// Opens until `until`, because somebody outside of the process knows that the target is down. One that is
+    /// Opens until `until`, because another process knows that the target is down. One that is
     /// open already stays open for as long as either says. Probes under way no longer count.
     pub fn hold_open(&mut self, until: Instant) {
         if self.state == State::Open {
@@ -270,7 +270,7 @@ impl Breaker {
         self.until = until;
     }
 
-    /// Closes, because somebody outside of the process has proven that the target is up.
+    /// Closes, because another process has proven that the target is up.
     pub fn close(&mut self) {
         if self.state != State::Closed {
             self.enter(State::Closed);
@@ -500,7 +500,7 @@ impl Breaker {
                 reason = "a cast from a double saturates"
             )]
             let usual = (PROBE_EVERY * self.gap) as u64;
-            // A timeout may mean a queue of work that nobody waits for any more: it is emptied only if little is added.
+            // A timeout may mean a queue of work that no caller waits for any more: it is emptied only if little is added.
             // Other failures cost the target next to nothing.
             let most = if self.timed_out {
                 most.saturating_mul(RARELY)

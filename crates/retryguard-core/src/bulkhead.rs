@@ -44,7 +44,7 @@ pub enum Limit {
 }
 
 impl Default for Settings {
-    /// 100 at once, nobody waits.
+    /// 100 at once, no call waits.
     fn default() -> Self {
         Self {
             limit: Limit::Fixed(100),
@@ -173,7 +173,7 @@ impl Bulkhead {
         }
     }
 
-    /// Changes the settings; whoever is in stays in. An adaptive limit goes on from where it was.
+    /// Changes the settings; calls that were admitted stay admitted. An adaptive limit goes on from where it was.
     pub fn replace(&mut self, settings: Settings) {
         if let Limit::Gradient {
             initial, least, most, ..
@@ -240,7 +240,7 @@ impl Bulkhead {
         self.settings.wait
     }
 
-    /// Takes a place if there is one now, without queueing. Nobody jumps the queue.
+    /// Takes a place if there is one now, without queueing. It never overtakes a call that waits.
     #[inline]
     pub fn try_acquire(&mut self) -> bool {
         self.try_acquire_at(Instant::NEVER)
@@ -490,7 +490,7 @@ impl Gradient {
             let gradient = (tolerance * self.usual / recent.max(1.0)).clamp(0.5, 1.0);
             self.limit * gradient + self.limit.sqrt()
         };
-        // A limit that nobody comes near says nothing about how far it could go.
+        // A limit that the calls do not come near says nothing about how far it could go.
         if target < self.limit || f64::from(taken) * 2.0 >= self.limit {
             let smoothed = self.limit * (1.0 - Self::SMOOTHING) + target * Self::SMOOTHING;
             self.limit = between(smoothed, least, most);

@@ -19,7 +19,7 @@ impl Callers {
     /// request that the target refuses.
     pub const MOST: usize = 1024;
 
-    /// Whether nobody is held back. Callers whose time is over still count until somebody asks for them.
+    /// Whether no caller is held back. Callers whose time is over still count until they are asked for.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {

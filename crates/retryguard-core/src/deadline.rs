@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::time::Instant;
 
-/// The moment after which nobody wants the answer any more. Bounds every timeout, wait and attempt.
+/// The moment after which the caller does not want the answer any more. Bounds every timeout, wait and attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Deadline(Instant);
 

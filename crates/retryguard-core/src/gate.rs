@@ -55,7 +55,7 @@ pub struct Gate {
     firsts_until: [Instant; Criticality::ALL.len()],
     /// Until when retries and hedges of each criticality are held back.
     again_until: [Instant; Criticality::ALL.len()],
-    /// Until when nobody retries.
+    /// Until when there are no retries.
     no_retry_until: Instant,
 }
 
@@ -121,7 +121,7 @@ impl Gate {
         self.settings.scope != Scope::Call && now < self.again_until[criticality.index()]
     }
 
-    /// Whether the target has asked that nobody retries.
+    /// Whether the target has asked its callers not to retry.
     #[must_use]
     #[inline]
     pub fn forbids_retries(&self, now: Instant) -> bool {

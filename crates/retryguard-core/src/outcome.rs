@@ -167,7 +167,7 @@ pub struct Hints {
     pub caller_only: bool,
     /// The request certainly never reached the target, so that sending it again cannot do it twice.
     pub never_sent: bool,
-    /// The failure was already retried this many layers below: whoever sits above passes it on. Zero where
+    /// The failure was already retried this many layers below: the layers above pass it on. Zero where
     /// it comes from the target itself.
     pub retried_below: u8,
 }

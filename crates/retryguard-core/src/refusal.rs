@@ -37,7 +37,7 @@ pub enum Refusal {
     /// The throttle rejected the call locally, as the target rejects most of what it gets.
     /// Next step: lower the load, or raise the criticality of what matters.
     Throttled,
-    /// All slots of the bulkhead are taken and nobody may wait, or too many wait already.
+    /// All slots of the bulkhead are taken and no call may wait, or too many wait already.
     /// Next step: raise the limit if the target has room; otherwise lower the load.
     BulkheadFull,
     /// No slot of the bulkhead came free within the allowed wait. Next step: as for a full bulkhead.

@@ -143,7 +143,7 @@ pub struct Shed {
     workers: Option<Bulkhead>,
     /// How many may be in flight at present: fewer than the settings say while requests wait too long.
     bound: f64,
-    /// How long the work on a request takes, in nanoseconds; zero where nobody says so.
+    /// How long the work on a request takes, in nanoseconds; zero where it is not known.
     work: f64,
     /// How long even the first of the last interval waited, where that was too long.
     standing: Duration,
@@ -172,7 +172,7 @@ impl Shed {
         }
     }
 
-    /// Changes the settings; whoever is in stays in. Whether there is a queue of our own is fixed at the
+    /// Changes the settings; requests that were admitted stay admitted. Whether there is a queue of our own is fixed at the
     /// start, because requests inside would otherwise have to be moved between two worlds.
     pub fn replace(&mut self, settings: Settings) {
         if let (Some(bulkhead), Some(working)) = (&mut self.workers, settings.working) {
@@ -206,7 +206,7 @@ impl Shed {
             // The bulkhead's own bound lies above the hard bound that was just checked.
             Some(workers) => !matches!(workers.acquire(ticket), Ok(Place::Taken)),
         };
-        // Without a queue of our own nothing was waited for that we could measure; somebody else may.
+        // Without a queue of our own there is no wait to measure here; a queue before this one may have one.
         if !waiting && self.workers.is_some() {
             self.note_wait(Duration::ZERO);
         }
@@ -240,7 +240,7 @@ impl Shed {
         }
     }
 
-    /// How long a request waited before it was worked on, as measured by somebody else (a queue before us).
+    /// How long a request waited before it was worked on, as measured elsewhere (a queue before this one).
     pub fn on_queue_time(&mut self, waited: Duration, now: Instant) {
         self.end_interval(now);
         self.note_wait(waited);
@@ -333,12 +333,12 @@ impl Shed {
     }
 
     /// The *shortest* wait is what tells a standing queue from a burst: a burst drains within an interval and
-    /// somebody gets through quickly, a standing queue makes everybody wait.
+    /// some requests get through quickly; a standing queue makes every request wait.
     fn end_interval(&mut self, now: Instant) {
         if now < self.interval_ends {
             return;
         }
-        // Where nobody started: a stalled queue if somebody waits, an idle server if nobody does.
+        // Where no request started: a stalled queue if requests wait, an idle server if none do.
         let stalled = self.workers.as_ref().is_some_and(|workers| workers.waiting() > 0);
         let shortest = self.shortest_wait.take();
         let most = f64::from(self.settings.in_flight);

@@ -3,7 +3,7 @@
 //! # Admitting an attempt
 //!
 //! 1. **gate**: a first attempt is refused while the target has asked to be left alone.
-//! 2. **breaker**, a look only: nobody queues for a target that is known to be down.
+//! 2. **breaker**, a look only: no call queues for a target that is known to be down.
 //! 3. **throttle**: a client that is mostly rejected stops asking.
 //! 4. **bulkhead**: takes a place, or waits for one (a hedge never waits).
 //! 5. **breaker**, for good: a half-open breaker gives out one of its probes. Last, so that a probe is never
@@ -112,7 +112,7 @@ impl Target {
     /// The quantile of the delay that the guard's samples report.
     pub const DELAY_QUANTILE: Ratio = Ratio::percent(95);
 
-    /// A target that nobody has called yet.
+    /// A target that has not been called yet.
     #[must_use]
     pub fn new(settings: Arc<Settings>, now: Instant) -> Self {
         let mut target = Self {

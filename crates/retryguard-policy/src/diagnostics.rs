@@ -36,7 +36,7 @@ impl fmt::Display for Diagnostic {
 
 /// Every mistake of a file, in the order of the file.
 ///
-/// All of them and not the first: a policy is often mended by somebody under pressure, and a checker that
+/// All of them and not the first: a policy is often repaired under pressure, and a checker that
 /// shows one mistake a run costs a run a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics(Vec<Diagnostic>);
@@ -85,7 +85,7 @@ impl Mistakes {
         }
     }
 
-    /// Whether further mistakes would be dropped, so that whoever looks for them can stop.
+    /// Whether further mistakes would be dropped, so that the search for them can stop.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.len() >= Diagnostics::MOST

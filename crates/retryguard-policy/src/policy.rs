@@ -149,7 +149,7 @@ pub struct Service {
 pub enum Trust {
     /// Nothing: they are ignored, and removed from the request. For a server that the world can reach.
     Edge,
-    /// What can only make the request matter less: a deadline, a low criticality, the number of an attempt. Nobody gains
+    /// What can only make the request matter less: a deadline, a low criticality, the number of an attempt. No client gains
     /// by lying about these.
     #[default]
     Modest,

@@ -112,7 +112,7 @@ fn bare_loop(events: f64) -> f64 {
     speed
 }
 
-/// The time that this thread has had a processor, in seconds, so that a busy machine slows nobody down; the time of
+/// The time that this thread has had a processor, in seconds, so that a busy machine does not change the result; the time of
 /// day where the system does not tell.
 fn processor_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

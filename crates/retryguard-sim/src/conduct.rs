@@ -1,4 +1,4 @@
-//! What stands on an edge: a policy of ours, or somebody else's, as equals.
+//! What stands on an edge: a policy of ours or of another library, as equals.
 //!
 //! Most foreign policies are settings of the very machines of the core: that is what makes them peers. Where
 //! one has a part that the core does not have (a send limiter, a budget of concurrent retries), it is a small
@@ -34,7 +34,7 @@ pub struct Conduct {
     pub extra: Extra,
     /// Whether all clients of an edge share one state, as under a controller; otherwise each has its own.
     pub shared: bool,
-    /// Whether it knows what nobody can know: when the target has room.
+    /// Whether it knows what no real client can know: when the target has room.
     pub oracle: bool,
     /// Whether requests carry the deadline of their call to the services below.
     pub propagates: bool,

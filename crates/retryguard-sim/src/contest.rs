@@ -1,6 +1,6 @@
 //! The public contest of backoffs: clients that all write one versioned row.
 //!
-//! Each client reads the version, writes under it, and where somebody else was faster waits and begins again.
+//! Each client reads the version, writes under it, and where another client was faster waits and begins again.
 //! Only one write of a round can win, so the work grows with the square of the clients, and the wait between
 //! rounds decides how much of it is wasted. Network delays are |Normal(10, 2)| milliseconds a message.
 

@@ -85,13 +85,13 @@ struct Job {
     idempotent: bool,
     again: bool,
     criticality: Criticality,
-    /// When nobody wants the answer any more, as far as the service knows.
+    /// When the caller does not want the answer any more, as far as the service knows.
     deadline: Instant,
     /// When the caller stops waiting, whether the service knows it or not.
     ends: Instant,
     arrived: Instant,
     began: Instant,
-    /// How long the work takes, and what is left of its luck: drawn while the request waits, so that nobody waits for
+    /// How long the work takes, and what is left of its luck: drawn while the request waits, so that no event waits for
     /// a logarithm before it is known what happens next.
     work: Option<(u64, Stream)>,
     instance: u32,
@@ -141,7 +141,7 @@ struct Line<'a> {
 ///
 /// # Panics
 ///
-/// Where an edge names a policy that nobody knows; a scenario file is checked for that when it is read.
+/// Where an edge names an unknown policy; a scenario file is checked for that when it is read.
 #[must_use]
 pub fn run(world: &World, conduct: &Conduct, fixed: &[Conduct], seed: Seed) -> Run {
     let conducts: Vec<Conduct> = world

@@ -1,4 +1,4 @@
-//! Every known policy in many worlds, beside one that knows what nobody can know.
+//! Every known policy in many worlds, beside one that knows what no real client can know.
 //!
 //! The worlds are files of the catalogue. No policy is tuned to a single one of them: each runs with the
 //! settings that it has everywhere. The default breaker was chosen by [`WORLDS`] as a whole, so what they say of
@@ -268,7 +268,7 @@ impl Tournament {
         costs.iter().sum::<f64>() / costs.len().max(1) as f64
     }
 
-    /// The worlds in which somebody else, the oracle aside, served more than this policy by more than
+    /// The worlds in which another policy, the oracle aside, served more than this policy by more than
     /// `margin` of the oracle's goodput.
     #[must_use]
     pub fn losses(&self, policy: &str, margin: f64) -> Vec<Loss> {
@@ -297,7 +297,7 @@ impl Tournament {
         losses
     }
 
-    /// The worlds in which somebody served more than the oracle, which should not be: how much, by policy.
+    /// The worlds in which a policy served more than the oracle, which should not be: how much, by policy.
     #[must_use]
     pub fn above_the_oracle(&self) -> BTreeMap<String, f64> {
         let mut above = BTreeMap::new();

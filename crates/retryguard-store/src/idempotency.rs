@@ -37,7 +37,7 @@
 //!
 //! # What is promised
 //!
-//! *One effect at a time*: while a claim lives (30 s, see [`IdempotencyLayer::lock`]) nobody else works on its
+//! *One effect at a time*: while a claim lives (30 s, see [`IdempotencyLayer::lock`]) no other request works on its
 //! key, in any process on the same store.
 //!
 //! *Exactly one effect, even when the process is killed*: only where effect and record are one transaction. The

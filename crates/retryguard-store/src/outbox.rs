@@ -33,7 +33,7 @@
 //!
 //! Events with the same key form a *lane*; events without a key have a lane each. A worker claims whole lanes,
 //! for the time of a lease, and publishes the events of a lane one after the other in the order in which their
-//! transactions were committed. While a lane is claimed, or waits for another try of its first event, nobody
+//! transactions were committed. While a lane is claimed, or waits for another try of its first event, no worker
 //! else touches it. A worker that lost its lease (it was paused, its machine was cut off) may publish an event
 //! once more; it cannot mark it, because the lane carries the token of the new claim. So every event's *first*
 //! delivery is in order, and an [`Inbox`](crate::inbox) makes the first one the only one.

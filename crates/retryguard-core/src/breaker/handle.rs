@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::State;
 
-/// A target's breaker as somebody beside the calls sees it: what replicas that share their knowledge hold it by.
+/// A handle to a target's breaker outside its calls, for replicas that share what they know.
 ///
 /// A change that comes through it is told to operators like every other, and not to the observer: what was heard
 /// from the others is not said to them again.
@@ -19,7 +19,7 @@ pub trait Handle: Send + Sync + 'static {
     /// Closes the breaker.
     fn close(&self);
 
-    /// Calls `told` with every state that the breaker itself goes into. It must not wait. False where somebody
+    /// Calls `told` with every state that the breaker itself goes into. It must not wait. False where a caller
     /// observes it already.
     fn observe(&self, told: Box<dyn Fn(State) + Send + Sync>) -> bool;
 }

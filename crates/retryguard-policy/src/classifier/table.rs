@@ -76,7 +76,7 @@ impl Table {
         let index = usize::from(status.wrapping_sub(FIRST_STATUS));
         match self.statuses.get(index) {
             Some(reading) => reading.failure(),
-            // No HTTP status at all: whoever answers does not speak the protocol, now or the next time.
+            // No HTTP status at all: the server does not speak the protocol, now or the next time.
             None => self.kind(FailureKind::Request),
         }
     }

@@ -241,14 +241,14 @@ fn queue(all: &written::Bulkhead, places: u32, mistakes: &mut Mistakes) -> (Dura
         if let Some(waiting) = all.waiting.as_ref().filter(|waiting| waiting.value > 0) {
             mistakes.add(
                 waiting.at,
-                "`waiting` without a `wait`: nobody can wait for no time",
+                "`waiting` without a `wait`: no call can wait for no time",
                 "write a `wait`",
             );
         }
         return (wait, 0);
     }
     if let Some(waiting) = all.waiting.as_ref().filter(|waiting| waiting.value == 0) {
-        let message = "`waiting` is 0, so nobody may use the `wait`";
+        let message = "`waiting` is 0, so no call may use the `wait`";
         mistakes.add(waiting.at, message, "remove the `wait`, or say how many may wait");
     }
     (wait, copied(&all.waiting).unwrap_or(places))

@@ -178,7 +178,7 @@ fn idempotency(all: &written::Service) -> Idempotency {
     }
 }
 
-/// Sorted, as whoever looks a feature up expects.
+/// Sorted, because features are looked up by a binary search.
 fn features_off(all: &written::Service) -> Vec<Box<str>> {
     let mut features: Vec<Box<str>> = names(all.features_off.as_ref())
         .into_iter()

@@ -26,7 +26,7 @@ pub(super) const AMPLIFICATION: Code = Code {
     title: "worst-case amplification",
     severity: "error above 10, warning above 4",
     why: "Attempts multiply along `calls`: three layers of three attempts are 27 at the lowest. That factor meets \
-          the lowest service just when it fails, and nobody keeps capacity for it.",
+          the lowest service just when it fails, and no service keeps capacity for it.",
     cure: "write `maxRetries: 2` or less, and retry at one layer only: `maxRetries: 0` on the layers above the lowest",
     example: "services:\n  frontend: {calls: [orders]}\n  orders: {calls: [store]}\n  store: {}\n",
     mended: "services:\n  frontend: {maxRetries: 0, calls: [orders]}\n  orders: {maxRetries: 0, calls: [store]}\n  \
@@ -82,8 +82,8 @@ pub(super) const CAP: Code = Code {
     id: "RG006",
     title: "delays without a cap",
     severity: "warning",
-    why: "A delay that grows beyond a minute outlasts its caller. Whoever still waits holds memory and a place for a \
-          call that nobody wants any more.",
+    why: "A delay that grows beyond a minute outlasts its caller. A call that still waits holds memory and a place for a \
+          result that is not wanted any more.",
     cure: "write a `maxDelay` of some seconds, or `stopBeyond` for periodic work",
     example: "defaults: {maxRetries: 8, initialDelay: 1s, maxDelay: 1h, deadline: 1h, attemptTimeout: 1s}\n",
     mended: "defaults: {maxRetries: 8, initialDelay: 1s, maxDelay: 10s, deadline: 1h, attemptTimeout: 1s}\n",
@@ -104,7 +104,7 @@ pub(super) const CALLER_TIMEOUT: Code = Code {
     id: "RG008",
     title: "retries that do not fit into the caller's timeout",
     severity: "warning",
-    why: "The caller gives up while its own service still retries: the last attempts are work for nobody, at the \
+    why: "The caller gives up while its own service still retries: the last attempts are wasted work, at the \
           moment when work is short.",
     cure: "raise the caller's `attemptTimeout` or `deadline`, or lower the attempts and timeouts of what it calls",
     example: "services:\n  orders: {maxRetries: 0, deadline: 1s, calls: [store]}\n  \
@@ -217,7 +217,7 @@ pub(super) const CAP_UNREACHED: Code = Code {
     id: "RG018",
     title: "a cap that is never reached",
     severity: "note",
-    why: "The delays end before they have grown to `maxDelay`, so that changing it changes nothing. Whoever wrote it \
+    why: "The delays end before they have grown to `maxDelay`, so that changing it changes nothing. The author of the policy \
           believes that the service waits longer than it does.",
     cure: "remove `maxDelay`, or lower it to a delay that the retries reach",
     example: "defaults: {maxRetries: 2, initialDelay: 100ms, maxDelay: 30s}\n",

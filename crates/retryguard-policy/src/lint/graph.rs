@@ -82,7 +82,7 @@ impl<'a> Graph<'a> {
         order
     }
 
-    /// The cycles, each in the order of its calls. Whoever is not in the order has a caller that is not in it
+    /// The cycles, each in the order of its calls. A service that is not in the order has a caller that is not in it
     /// either, so that walking up from it must meet a cycle.
     pub(super) fn cycles(&self) -> Vec<Vec<usize>> {
         let mut reached = vec![0u32; self.nodes.len()];

@@ -13,7 +13,7 @@ use crate::{
     written::{Document, nearest},
 };
 
-/// Above this an amplification is an error: an order of magnitude, for which nobody keeps capacity.
+/// Above this an amplification is an error: an order of magnitude, for which no service keeps capacity.
 const TOO_MUCH: u64 = 10;
 
 /// Above this it is worth a warning: a policy of the safe defaults stays below it.

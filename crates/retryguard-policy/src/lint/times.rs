@@ -93,7 +93,7 @@ fn before_last(call: &call::Settings, timeout: Duration) -> Duration {
     })
 }
 
-/// The ladder of timeouts: whoever is called must answer before the caller has gone.
+/// The ladder of timeouts: a service must answer before its caller has gone.
 pub(super) fn judge_ladder(graph: &Graph<'_>, findings: &mut Findings) {
     for (from, to) in graph.edges() {
         if let Some(allowed) = time_of_one_attempt(from) {
@@ -102,7 +102,7 @@ pub(super) fn judge_ladder(graph: &Graph<'_>, findings: &mut Findings) {
     }
 }
 
-/// How long whoever calls this service waits for one answer.
+/// How long the callers of this service wait for one answer.
 fn time_of_one_attempt(node: &Node<'_>) -> Option<Duration> {
     let call = &node.subject.service.target.call;
     match (call.attempt_timeout, call.deadline) {

@@ -1,4 +1,4 @@
-//! A block of keys, read key by key: what nobody asked for is a mistake.
+//! A block of keys, read key by key: a key that is never asked for is a mistake.
 
 use std::{ops::RangeInclusive, time::Duration};
 

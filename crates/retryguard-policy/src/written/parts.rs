@@ -342,7 +342,7 @@ section! {
             have no deadline by intent";
         /// What is believed of the `retryguard-*` headers of requests: nothing (`edge`), what can only make a request
         /// matter less (`modest`), or everything (`internal`).
-        "trust" trust: Trust => "modest", "nobody gains by lying about a short deadline or a low criticality, so \
+        "trust" trust: Trust => "modest", "no client gains by lying about a short deadline or a low criticality, so \
             deadlines go through all hops unasked; only critical-plus, which others pay for, needs a word of the operator";
         /// Whether a request counts as in flight until the body of its response has ended.
         "holdBodies" hold_bodies: bool => "true", "a response that is still being sent still costs memory and a \

@@ -74,7 +74,7 @@ section! {
         "attemptTimeout" attempt_timeout: OrOff<Duration> where MILLI..=DAY => "off", "the right value is the target's own \
             99th percentile, which a default cannot know; the deadline still bounds every attempt";
         /// How long the whole call may take if the caller set nothing shorter.
-        "deadline" deadline: OrOff<Duration> where MILLI..=DAY => "10s", "nobody waits longer for an answer, and a bound \
+        "deadline" deadline: OrOff<Duration> where MILLI..=DAY => "10s", "no caller waits longer for an answer, and a bound \
             that is too long is far better than none";
         /// An attempt is not started unless this much time is left for it.
         "leastAttempt" least_attempt: Duration where Duration::ZERO..=DAY => "1ms", "an attempt that cannot end in time \
@@ -117,7 +117,7 @@ section! {
         "replayLimit" replay_limit: Size where 0..=1024 * 1024 * 1024 => "64KiB", "holds nearly every interactive \
             request; a thousand calls under way keep 64 MiB at most";
         /// Whether requests carry the `retryguard-*` headers. Switch it off for third parties.
-        "tags" tags: bool => "true", "deadlines and criticality that end at the first hop protect nobody behind it, and             a policy's services are mostly one's own";
+        "tags" tags: bool => "true", "deadlines and criticality that end at the first hop protect no service behind it, and             a policy's services are mostly one's own";
         /// How long a response's body may pause before it is given up. Without it, as long as an attempt may take, or
         /// else the whole call. A caller's own deadline ends a body in any case.
         "bodyTimeout" body_timeout: OrOff<Duration> where MILLI..=DAY => "", "a body that stalls holds its caller as an             answer that never comes does; one that goes on may be long";

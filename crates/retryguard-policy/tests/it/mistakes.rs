@@ -156,11 +156,11 @@ fn keys_that_contradict_each_other_are_told() {
         ),
         (
             "defaults: {bulkhead: {wait: 1s, waiting: 0}}",
-            "nobody may use the `wait`",
+            "no call may use the `wait`",
         ),
         (
             "defaults: {bulkhead: {waiting: 5}}",
-            "nobody can wait for no time",
+            "no call can wait for no time",
         ),
         (
             "defaults: {bulkhead: {form: gradient, least: 5, most: 2}}",

@@ -49,7 +49,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("retryguard", "our default policy"),
     (
         "oracle",
-        "sends exactly when the target has room: the limit that nobody can pass",
+        "sends exactly when the target has room: the limit that no policy can pass",
     ),
 ];
 
@@ -128,7 +128,7 @@ fn envoy() -> Backoff {
     backoff(25, 250, Jitter::Full)
 }
 
-/// Somebody else's policy: so many retries, and none of our protections. It does not know the mark that a
+/// The policy of another library: so many retries, and none of our protections. It does not know the mark that a
 /// layer below has already retried.
 fn foreign(name: &str, retries: u8, backoff: Backoff) -> Conduct {
     let settings = target::Settings {

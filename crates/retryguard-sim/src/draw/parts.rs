@@ -319,7 +319,7 @@ impl Sketch {
     fn write_clients(&self, out: &mut String) {
         let rate = self.capacity() * self.load;
         let first = self.fronts.first().map_or("store", |front| front.name);
-        // Others alone never ask for more than half of the capacity: nobody else could do anything about that.
+        // Others alone never ask for more than half of the capacity: the policies under test could do nothing about that.
         let (share, policy) = self.others.map_or((0.0, None), |(share, name)| {
             (share.min(0.5 / self.load), Some(name))
         });

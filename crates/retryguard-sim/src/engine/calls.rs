@@ -144,7 +144,7 @@ impl Engine<'_> {
         match step {
             Step::Wait => arm(flight, handle, &mut self.queue),
             Step::Cancel(_) => {
-                // The request itself runs on at its service, where nobody waits for it any more.
+                // The request itself runs on at its service, where no caller waits for it any more.
                 self.queue.push(self.now, Event::Timer(handle));
             }
             Step::Send(attempt) => {
@@ -153,7 +153,7 @@ impl Engine<'_> {
                     flight.attempt = Some((attempt.number, attempt.ends));
                 }
                 let peer = &mut line.peers[number];
-                // One that nobody waits for any more is forgotten.
+                // One that no caller waits for any more is forgotten.
                 if attempt.ends > self.now {
                     let held = peer.part.hold(self.now);
                     let floor = &mut self.floors[line.to as usize];
@@ -244,7 +244,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A request that was held back asks again; one that nobody waits for any more is forgotten.
+    /// A request that was held back asks again; one that no caller waits for any more is forgotten.
     pub(super) fn launch(&mut self, handle: Handle) {
         let job = self
             .jobs
@@ -453,7 +453,7 @@ fn inner_or_not(inner: bool, call: Call) -> Call {
     if inner { call.within_request() } else { call }
 }
 
-/// Whether whoever made the call is gone: an instance that was killed does not go on retrying.
+/// Whether the caller is gone: an instance that was killed does not go on retrying.
 #[inline(always)]
 fn is_orphan(flight: &Flight, jobs: &Slab<Job>) -> bool {
     match flight.parent {

@@ -39,7 +39,7 @@ struct Bound {
 struct Luck {
     chance: Stream,
     /// The next time between two calls, as a share of its mean, where it is known already: it is drawn ahead if nothing
-    /// else is drawn in between, so that nobody waits for a logarithm before it is known what happens next.
+    /// else is drawn in between, so that no event waits for a logarithm before it is known what happens next.
     ahead: Option<f64>,
 }
 

@@ -21,7 +21,7 @@ impl Engine<'_> {
     /// Gives a call an input that may send an attempt. One that is turned away at once is answered on the spot, and
     /// the call most often waits again: without looking everything up anew.
     ///
-    /// `alone` says that whoever gives the input has nothing else to do at this moment.
+    /// `alone` says that the caller of this function has nothing else to do at this moment.
     #[inline(always)]
     pub(super) fn send_to_door(
         &mut self,
@@ -64,7 +64,7 @@ impl Engine<'_> {
 /// The door of a service, for an attempt that is answered before anything else happens.
 struct Door<'a> {
     /// Whether nothing stands between an attempt and its answer: no part of a foreign policy, no network, and nothing
-    /// else to be done at this moment by whoever sends it.
+    /// else to be done at this moment by its sender.
     direct: bool,
     service: usize,
     floor: &'a mut Floor,

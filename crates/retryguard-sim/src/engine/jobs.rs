@@ -314,7 +314,7 @@ impl Engine<'_> {
             job.failure = match ended {
                 Ended::Success => job.failure,
                 Ended::Failure(failure) => Some(passed_on(failure)),
-                // What protects the target must not be undone by whoever called us.
+                // What protects the target must not be undone by the caller.
                 Ended::Refused => Some(Failure::new(FailureKind::Overload).with_hints(Hints {
                     retried_below: 1,
                     ..Hints::NONE
@@ -366,7 +366,7 @@ impl Engine<'_> {
         let holds = std::mem::take(&mut job.holds_worker).then_some(job.instance);
         let (caller, number) = (job.caller, job.number);
         let near = self.lines[job.edge as usize].near;
-        // One that has had its effect before, under the same key, owes nobody anything new.
+        // One that has had its effect before, under the same key, has no new effect.
         if success && floor.posts && !again {
             self.write_letters(handle);
         }

@@ -22,7 +22,7 @@ impl Engine<'_> {
         self.use_room(to);
     }
 
-    /// There may be room at a service: whoever is held for it is sent. The oldest first among those with time
+    /// There may be room at a service: calls that are held for it are sent. The oldest first among those with time
     /// enough to be served, because they have the least of it left; then the latest of the others.
     pub(super) fn use_room(&mut self, service: usize) {
         let floor = &self.floors[service];

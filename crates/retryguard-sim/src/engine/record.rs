@@ -72,7 +72,7 @@ pub struct ServiceRun {
     pub name: String,
     /// Requests that reached it.
     pub attempts: u64,
-    /// Those that would have reached it if nobody had ever retried.
+    /// Those that would have reached it if no client had ever retried.
     pub originals: u64,
     /// Those that the caller next to it sent again.
     pub retries: u64,
@@ -107,7 +107,7 @@ pub struct ServiceRun {
 }
 
 impl Run {
-    /// Retries for each call, whoever sent them.
+    /// Retries for each call, of all senders.
     #[must_use]
     pub fn retries_per_call(&self) -> f64 {
         ratio(

@@ -213,7 +213,7 @@ fn nobody_passes_the_oracle() {
 }
 
 /// A service learns when the caller gives an attempt up, whether by the deadline of the call or by the time of an attempt:
-/// what waited for longer than that is not worked on for nobody.
+/// what waited for longer than that is not worked on in vain.
 #[test]
 fn a_service_is_told_when_an_attempt_is_given_up() {
     let service = workers("b", 1, None, Distribution::Constant(Duration::from_secs(1)));

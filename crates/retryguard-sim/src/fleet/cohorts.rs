@@ -173,7 +173,7 @@ impl<'f> Run<'f> {
         }
         let now = Instant::ZERO.after(self.fleet.step.saturating_mul(small(step)));
         let failure = self.fleet.failure_at(now);
-        // A jittered wait may end within the step it began in, so go round until nobody is left.
+        // A jittered wait may end within the step it began in, so repeat until no client is left.
         while let Some(stage) = (0..self.waiting.len()).find(|stage| self.waiting[*stage][step].count() > 0) {
             let crowd = std::mem::take(&mut self.waiting[stage][step]);
             self.attempt(stage, step, crowd, failure, &mut stream);
@@ -201,7 +201,7 @@ impl<'f> Run<'f> {
             _ if stage < self.stages.waits.len() => stage + 1,
             AfterLast::Again => stage,
             AfterLast::GivesUp => return self.rest(failed, step, stream),
-            // Nobody hears of them again before the run ends.
+            // They do not come back before the run ends.
             AfterLast::BeyondTheRun => return,
         };
         self.stages.waits[next - 1].place(failed, step, &mut self.waiting[next], stream);

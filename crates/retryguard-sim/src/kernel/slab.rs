@@ -1,7 +1,7 @@
 //! Places for what is under way, and handles that go stale.
 
 /// Names a thing in a [`Slab`]. Once the thing is gone its handle means nothing, also after the place has
-/// been taken by another: an event that comes too late finds nobody, and not somebody else.
+/// been taken by another: an event that comes too late finds nothing, and not another entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle {
     index: u32,

@@ -4,7 +4,7 @@ use retryguard_policy::reading::{Body, Mistakes, Node, read, scalar, shortened};
 
 use super::{Load, Scenario};
 
-/// What a file says of itself, which nobody inherits.
+/// What a file says of itself; it is not inherited.
 const OWN: [&str; 4] = ["name", "claim", "source", "sweep"];
 
 /// The file with every key that it does not write itself taken from the file under `base:`. Nothing where that

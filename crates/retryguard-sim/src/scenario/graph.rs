@@ -130,7 +130,7 @@ pub(super) fn way(block: &mut Block<'_>, mistakes: &mut Mistakes) -> Way {
 }
 
 /// The service that lies furthest from the clients; of several the one that stands first. A service that
-/// nobody reaches is a mistake.
+/// no client reaches is a mistake.
 pub(super) fn deepest(
     services: &[Service],
     clients: &[Client],
@@ -164,7 +164,7 @@ pub(super) fn deepest(
         if depth.is_none() {
             mistakes.add(
                 at,
-                format!("nobody calls the service `{}`", service.name),
+                format!("nothing calls the service `{}`", service.name),
                 "name it under a client's or a service's `calls`, or remove it",
             );
         }

@@ -170,7 +170,7 @@ fn unknown<'k>(
     mistakes.add(node.at, format!("there is no policy `{}`", shortened(text)), help);
 }
 
-/// An edge's own policy must be one that somebody knows.
+/// An edge's own policy must be a known one.
 pub(super) fn check_name(
     name: &str,
     compared: &[Conduct],

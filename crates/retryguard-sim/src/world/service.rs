@@ -36,7 +36,7 @@ pub struct Service {
     pub blocking: bool,
     /// Connections for what it calls, if they are limited.
     pub pool: Option<Pool>,
-    /// Whether a request that nobody waits for any more is dropped before it is worked on.
+    /// Whether a request that no caller waits for any more is dropped before it is worked on.
     pub notices_cancel: bool,
     /// Whether a request is dropped before it is worked on when the deadline that it carries has passed. A server
     /// without our layer does not read that deadline.
@@ -92,7 +92,7 @@ pub enum Shedding {
     Off,
     /// By the rule that the policy on the way to it gives its servers, if it gives one.
     ByPolicy,
-    /// By the rule of the server layer, whoever calls: the one that the policy gives, and the default policy's
+    /// By the rule of the server layer, for every caller: the one that the policy gives, and the default policy's
     /// where the policy is not a file of ours.
     Layer,
     /// By this rule, whatever the policy.
@@ -134,13 +134,13 @@ pub enum Effects {
 /// Something that a service calls to serve a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// The ways that a request may take, with their weights; `None` for a share that calls nobody.
+    /// The ways that a request may take, with their weights; `None` for a share that calls no service.
     pub choices: Vec<(f64, Option<usize>)>,
     /// How many such calls are made, all at once.
     pub times: u32,
     /// Whether the request can be served without it.
     pub optional: bool,
-    /// The call may be made later, by whoever empties the service's outbox.
+    /// The call may be made later, by the worker that empties the service's outbox.
     pub outbox: Option<Outbox>,
 }
 
@@ -154,7 +154,7 @@ pub struct Outbox {
     pub poll: Duration,
     /// How many calls are begun at each look.
     pub batch: u32,
-    /// The share of deliveries that are made again because nobody wrote down that they had been made.
+    /// The share of deliveries that are made again because it was not recorded that they had been made.
     pub redelivered: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The tournament: what must hold whoever wins.
+//! The tournament: what must hold for every winner.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ fn nobody_passes_the_oracle_and_no_result_is_missing() {
             row.world
         );
     }
-    // Where a queue has no end and nobody waits for it, only a policy that stops sending comes back.
+    // Where a queue has no end and no caller waits for it, only a policy that stops sending comes back.
     let ours = tournament
         .policies
         .iter()

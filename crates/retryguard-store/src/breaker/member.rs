@@ -48,7 +48,7 @@ impl Member {
         self.adopted &= self.breaker.state().0 != state;
         match state {
             State::Open => self.open(),
-            // Nobody else knows of an opening that was never said; and what another has opened since the change was
+            // Other replicas do not know of an opening that was never shared; and what another has opened since the change was
             // noted is not closed by it.
             State::Closed if self.epoch == 0 || self.breaker.state().0 != State::Closed => None,
             State::Closed => Some(Say::Close(self.epoch)),

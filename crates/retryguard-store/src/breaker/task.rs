@@ -30,7 +30,7 @@ struct Connected {
     stream: PubSubStream,
 }
 
-/// Shares until it is aborted, or until nobody can say anything any more.
+/// Shares until it is aborted, or until no breaker is left to share.
 pub(super) async fn run(client: Client, settings: Settings, mut inputs: mpsc::Receiver<Input>) {
     let me = clock::random_id();
     let mut replica = Replica {

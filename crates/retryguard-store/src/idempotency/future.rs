@@ -112,7 +112,7 @@ impl Gone {
     }
 }
 
-/// Work that goes on when nobody waits for it any more. A dropped future is no undone effect: the statement that
+/// Work that goes on when no caller waits for it any more. Dropping a future does not undo its effect: the statement that
 /// it had sent is executed all the same. So it runs to its end, by itself, and the retry finds its response.
 struct Detached<B: Body, E> {
     work: Option<Work<B, E>>,
@@ -152,7 +152,7 @@ fn finish<B: Body + 'static, E: 'static>(work: Work<B, E>, lock: Duration) {
         runtime.spawn(async move {
             let done = tokio::time::timeout(lock, work).await.is_ok();
             if !done {
-                tracing::warn!(target: "retryguard", "work that nobody waits for was given up when its lock ran out");
+                tracing::warn!(target: "retryguard", "work that no caller waits for was given up when its lock ran out");
             }
         });
     }

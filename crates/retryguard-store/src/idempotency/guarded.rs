@@ -23,7 +23,7 @@ use crate::{StoreError, clock};
 pub(super) struct Guarded {
     pub(super) store: Arc<dyn IdempotencyStore>,
     pub(super) settings: Arc<Settings>,
-    /// When nobody wants the answer any more.
+    /// When the caller does not want the answer any more.
     pub(super) end: Option<Instant>,
 }
 
@@ -228,7 +228,7 @@ impl Guarded {
             End::Whole(_) => StoredResponse::of(&head, Some(read.bytes.clone())),
             End::Large(_) => StoredResponse::of(&head, None),
             End::Broken(_) => {
-                // Nobody has seen it whole, so a retry may.
+                // No client has seen it whole, so a retry may.
                 release.now_or_later(self).await;
                 return Ok(Response::from_parts(head, IdempotencyBody::read(read)));
             }

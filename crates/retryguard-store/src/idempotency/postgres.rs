@@ -45,7 +45,7 @@ impl PostgresStore {
                     Ok(true)
                 })
             })
-            // Not longer than a request waits for the store: a queue behind a dead server helps nobody.
+            // Not longer than a request waits for the store: a queue behind a dead server does not help.
             .acquire_timeout(Duration::from_secs(2))
             .connect(url)
             .await

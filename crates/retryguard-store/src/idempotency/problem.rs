@@ -27,7 +27,7 @@ pub(super) enum Problem {
     NotKept(StatusCode),
     /// The store did not do its part.
     Store(StoreError),
-    /// Nobody waits for the answer any more.
+    /// No caller waits for the answer any more.
     TooLate,
 }
 

@@ -7,7 +7,7 @@ use http::{Method, StatusCode, header, request::Parts};
 /// What happens to a request with a key when the store is away, slow or full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnStoreFailure {
-    /// It is refused with 503 and `Retry-After`, and nothing is done. The default: whoever sends a key asks that
+    /// It is refused with 503 and `Retry-After`, and nothing is done. The default: a client that sends a key asks that
     /// nothing is done twice.
     #[default]
     Refuse,
@@ -74,7 +74,7 @@ impl Default for Settings {
             keep: Duration::from_secs(24 * 60 * 60),
             // Most first requests are answered in it; longer, and waiting duplicates fill the server.
             wait: Duration::from_secs(5),
-            // A store that takes a second is down for whoever waits.
+            // For its callers, a store that takes a second is down.
             store_timeout: Duration::from_secs(1),
             deadline: None,
             key_limit: 255,
@@ -85,7 +85,7 @@ impl Default for Settings {
     }
 }
 
-/// Whoever sends the same credentials is the same client. Its hash is what is stored.
+/// The same credentials are the same client. Its hash is what is stored.
 fn authorization(parts: &Parts) -> Vec<u8> {
     parts
         .headers

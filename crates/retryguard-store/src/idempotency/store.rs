@@ -16,7 +16,7 @@ pub struct Asked {
     pub id: KeyId,
     /// The request.
     pub fingerprint: Fingerprint,
-    /// How long nobody else may work on it.
+    /// How long no other request may work on it.
     pub lock: Duration,
     /// How long the key is remembered.
     pub keep: Duration,

@@ -13,7 +13,7 @@ use crate::clock;
 /// How many at once: a long delete would hold up claims.
 const BATCH: u32 = 1_000;
 
-/// Sweeps for as long as the layer lives. Without a runtime there is nobody to do it.
+/// Sweeps for as long as the layer lives. Without a runtime there are no sweeps.
 pub(super) fn start(store: &Arc<dyn IdempotencyStore>, every: Duration) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(sweep(Arc::downgrade(store), every));

@@ -66,7 +66,7 @@ impl MemoryInbox {
         }
     }
 
-    /// `None` where somebody else was quicker.
+    /// `None` where another consumer was quicker.
     fn take(&self, id: &str) -> Result<Option<First>, StoreError> {
         let mut marks = self.shared.lock();
         if marks.contains_key(id) {

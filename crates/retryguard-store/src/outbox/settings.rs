@@ -14,7 +14,7 @@ pub struct Settings {
     pub concurrency: u32,
     /// How many events are claimed at once, over all keys.
     pub batch: u32,
-    /// How long a claimed key is nobody else's. What a dead worker held is taken up by another after it.
+    /// How long no other worker may take a claimed key. What a dead worker held is taken up by another after it.
     pub lease: Duration,
     /// How long publishing one event may take. No publishing begins that might end after the lease, so a key
     /// gets at most `lease - publish_timeout` in one claim.
@@ -44,7 +44,7 @@ pub enum AfterParking {
     /// They are published; the parked one, when it is retried, comes after them. One bad event costs itself.
     GoOn,
     /// They wait until the parked one is retried or discarded. The order holds whatever happens, and one bad
-    /// event stops its key until somebody comes.
+    /// event stops its key until an operator acts.
     Hold,
 }
 

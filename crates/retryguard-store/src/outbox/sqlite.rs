@@ -118,7 +118,7 @@ impl OutboxStore for SqliteOutbox {
     }
 
     async fn claim(&self, lanes: u32, events: u32, lease: Duration) -> Result<Vec<Claimed>, StoreError> {
-        // A look first, because it is no writer: an idle worker keeps nobody waiting.
+        // A read first: an idle worker then never takes the write lock.
         let due = sqlx::query(DUE).bind(clock::unix_micros()).bind(1);
         if due.fetch_optional(&self.pool).await.map_err(failed)?.is_none() {
             return Ok(Vec::new());

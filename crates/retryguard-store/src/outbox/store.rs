@@ -119,7 +119,7 @@ pub trait OutboxStore: Clone + Send + Sync + 'static {
     /// event when it next looks.
     fn wake(&self);
 
-    /// Ends when somebody has called [`OutboxStore::wake`] since it last ended.
+    /// Ends when [`OutboxStore::wake`] has been called since it last ended.
     fn woken(&self) -> impl Future<Output = ()> + Send;
 
     /// Listens for other processes and wakes the workers of this one, for ever.

@@ -26,7 +26,7 @@ pub const METRICS: &[(&str, &str, &str, &str)] = &[
         PARKED,
         "gauge",
         "outbox",
-        "Events that were given up and wait for somebody. Alert on more than none.",
+        "Events that were given up and wait for an operator. Alert on more than none.",
     ),
     (
         LAG,

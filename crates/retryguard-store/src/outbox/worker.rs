@@ -77,7 +77,7 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
         let (stop, mut stopped) = watch::channel(false);
         let task = tokio::spawn(async move {
             self.run(async {
-                // Whoever drops the handle lets the worker go on.
+                // When the handle is dropped, the worker goes on.
                 if stopped.wait_for(|stop| *stop).await.is_err() {
                     std::future::pending::<()>().await;
                 }

@@ -126,7 +126,7 @@ async fn all(replicas: &[Replica], state: State) {
     .await;
 }
 
-/// Somebody who looks at Redis from the side.
+/// An observer of Redis that is no replica.
 struct Look(redis::aio::MultiplexedConnection);
 
 impl Look {

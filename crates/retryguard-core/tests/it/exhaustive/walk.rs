@@ -355,10 +355,14 @@ impl<'a> Path<'a> {
         until <= self.now
     }
 
-    /// First come, first served, and nobody is forgotten.
+    /// First come, first served, and no call is forgotten.
     fn poll_grants(&mut self) {
         while let Some(Ticket(ticket)) = self.target.next_granted() {
-            let first = self.ledger.queue.pop_front().expect("a place for nobody");
+            let first = self
+                .ledger
+                .queue
+                .pop_front()
+                .expect("a free place goes to a call that waits");
             assert_eq!(first as u64, ticket, "out of turn");
             self.ledger.granted.push(first);
         }

@@ -1,4 +1,4 @@
-//! Requests that are sent again although they must not be, and refusals that nobody sees.
+//! Requests that are sent again although they must not be, and refusals that are not visible.
 
 use std::collections::HashSet;
 

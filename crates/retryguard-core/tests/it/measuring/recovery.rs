@@ -132,7 +132,7 @@ fn a_waiting_call_ends_with_its_deadline_and_their_number_is_bounded() {
     let third = call(3).start(&mut target, at(now + 1), &mut Lowest);
     assert_eq!(refusal(third), Refusal::BreakerOpen, "two wait already");
     second.abandon(&mut target);
-    // Nobody else asks, and every probe that it sends itself fails.
+    // No other call asks, and every probe that it sends itself fails.
     let mut step = Step::Wait;
     let mut last = Instant::ZERO;
     while let Some(due) = first.next_timer() {

@@ -110,7 +110,7 @@ proptest! {
         }
     }
 
-    /// With a queue of its own: never more at work than allowed, first come first served, and whoever leaves,
+    /// With a queue of its own: never more at work than allowed, first come first served, and a request that leaves,
     /// wherever it stands, makes room for exactly one.
     #[test]
     fn turns_are_taken_in_order(

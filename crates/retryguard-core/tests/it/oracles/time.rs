@@ -95,7 +95,7 @@ fn play(script: &[Line], clamp: bool) -> Vec<Seen> {
             (Event::Abandon, Some(call)) => call.abandon(&mut target),
             (Event::Replace, _) => target.replace(settings.clone().into(), now),
             _ => {
-                // Nobody is told this time, so it has not been seen; make both see it.
+                // This time reaches neither of them, so both are made to see it.
                 let _ = target.budget_balance(now);
             }
         }

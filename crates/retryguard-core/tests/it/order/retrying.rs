@@ -119,7 +119,7 @@ fn a_retry_after_beyond_the_deadline_is_a_matter_of_the_deadline() {
     assert_eq!(target.budget_balance(at(0)), Some(1));
 }
 
-/// A hedge needs what a retry needs. Nobody is told, but nothing is sent and nothing is spent.
+/// A hedge needs what a retry needs. There is no refusal to see, but nothing is sent and nothing is spent.
 #[test]
 fn a_hedge_asks_replay_gate_guard_and_budget() {
     let hedging = || Settings {

@@ -121,7 +121,7 @@ fn a_queued_first_attempt_is_refused_by_a_gate_that_closes() {
     inside.abandon(&mut target);
 }
 
-/// A retry in the queue goes back to waiting, and gives its place to somebody else.
+/// A retry in the queue goes back to waiting, and gives its place to another call.
 #[test]
 fn a_queued_retry_is_put_off_by_a_gate_that_closes() {
     let mut settings = Settings {

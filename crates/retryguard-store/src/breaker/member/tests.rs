@@ -102,7 +102,7 @@ fn half_open_says_nothing_and_so_does_an_opening_that_is_over() {
     assert_eq!(member.on_change(State::HalfOpen), None);
     fake.close();
     assert_eq!(member.on_change(State::Open), None);
-    assert_eq!(member.on_change(State::Closed), None, "nobody knows of it");
+    assert_eq!(member.on_change(State::Closed), None, "no replica knows of it");
 }
 
 /// The closing waited to be said while another replica opened anew.

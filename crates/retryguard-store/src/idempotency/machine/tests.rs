@@ -306,7 +306,7 @@ impl World {
             }
             world.true_time += 1;
         }
-        panic!("nobody is served: from {self:?} to {world:?}");
+        panic!("no request is served: from {self:?} to {world:?}");
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn send(&self, pool: &PgPool, limit: Duration) {
-        // Outside of a runtime there is nobody to send it; the workers find the event when they next look.
+        // Outside of a runtime it cannot be sent; the workers find the event when they next look.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
@@ -40,7 +40,7 @@ impl Signals {
         runtime.spawn(async move {
             let signal = async {
                 let mut connection = pool.acquire().await?;
-                // Whoever comes from here on may be too late for this signal, and sends another.
+                // A transaction that commits from here on may be too late for this signal, and sends another.
                 waiting.store(false, Ordering::Release);
                 sqlx::query("SELECT pg_notify('retryguard_outbox', '')")
                     .execute(&mut *connection)

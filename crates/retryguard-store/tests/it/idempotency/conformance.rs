@@ -155,7 +155,7 @@ async fn an_expired_holder_is_fenced(store: &Store) {
     );
     assert_eq!(done(store, asked("expired", "x")).await, response(Some(b"2")));
 
-    // Nobody came after it: late, and still the holder.
+    // No other request came after it: late, and still the holder.
     let late = Asked {
         lock: Duration::ZERO,
         ..asked("late", "x")
@@ -207,14 +207,14 @@ async fn completing_and_releasing_again_is_harmless(store: &Store) {
     assert!(!store.complete(held, &response(Some(b"2")), LONG).await.unwrap());
     store.release(held).await.unwrap();
     assert_eq!(done(store, asked("again", "x")).await, response(Some(b"1")));
-    let nobody = Held {
-        id: KeyId::of(&[b"nobody"]),
+    let unknown = Held {
+        id: KeyId::of(&[b"unknown"]),
         token: 1,
     };
-    assert!(!store.complete(nobody, &response(None), LONG).await.unwrap());
-    store.release(nobody).await.unwrap();
+    assert!(!store.complete(unknown, &response(None), LONG).await.unwrap());
+    store.release(unknown).await.unwrap();
     assert!(matches!(
-        store.claim(asked("nobody", "x")).await.unwrap(),
+        store.claim(asked("unknown", "x")).await.unwrap(),
         Standing::Yours(_)
     ));
 }

@@ -1,4 +1,4 @@
-//! A payment server that is killed again and again under load: nobody pays twice, and no payment that was
+//! A payment server that is killed again and again under load: no client pays twice, and no payment that was
 //! acknowledged is lost.
 
 use std::{

@@ -337,7 +337,7 @@ async fn a_duplicate_that_has_waited_long_enough_is_told_to_come_back() {
     assert_eq!(first.await.unwrap().unwrap().status(), 200);
 }
 
-/// Time is paused: whoever waits longer than the deadline says would be seen.
+/// Time is paused: a wait that is longer than the deadline would be seen.
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_waits_no_longer_than_its_deadline() {
     let shop = held(layer());

@@ -154,7 +154,7 @@ async fn goes_on(mut server: impl Fault) {
     for _ in 0..3 {
         tokio::task::block_in_place(|| server.kill());
         tally
-            .more(&tally.refused, 20, "nobody was told that the store is away")
+            .more(&tally.refused, 20, "no client was told that the store is away")
             .await;
         tokio::task::block_in_place(|| server.restart());
         tally
@@ -163,14 +163,14 @@ async fn goes_on(mut server: impl Fault) {
 
         server.pause();
         tally
-            .more(&tally.refused, 20, "nobody was told that the store is slow")
+            .more(&tally.refused, 20, "no client was told that the store is slow")
             .await;
         server.resume();
         tally
             .more(&tally.good, 50, "it did not recover from a pause")
             .await;
     }
-    // Whoever has chosen so goes on without protection.
+    // A service that has chosen so goes on without protection.
     server.pause();
     let open = Arc::new(Tally::default());
     let unguarded = serve(store, open.clone(), OnStoreFailure::Proceed).await;

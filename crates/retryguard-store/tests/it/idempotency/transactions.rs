@@ -63,7 +63,7 @@ async fn the_late_one_rolls_back(address: &str) {
     answer_first.send(lost()).unwrap();
     assert_eq!(next.await.unwrap().unwrap().status(), 200);
     assert_eq!(slow.await.unwrap().unwrap().status(), 503);
-    assert_eq!(payments.count().await.get("somebody"), Some(&1));
+    assert_eq!(payments.count().await.get("a client"), Some(&1));
     // And everybody who comes later hears of the one that counts.
     let again = app.oneshot(request()).await.unwrap();
     assert!(again.headers().contains_key("idempotency-replayed"));
@@ -73,7 +73,7 @@ async fn pay(payments: &Payments, claim: &Claim) -> Result<Response<Body>, Store
     match payments {
         Payments::Sqlite(pool) => {
             let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
-            let payment = sqlx::query("INSERT INTO payments VALUES ('somebody', 'x')");
+            let payment = sqlx::query("INSERT INTO payments VALUES ('a client', 'x')");
             payment.execute(&mut *transaction).await.unwrap();
             let response = claim
                 .complete_in(&mut *transaction, Response::new("paid"))
@@ -83,7 +83,7 @@ async fn pay(payments: &Payments, claim: &Claim) -> Result<Response<Body>, Store
         }
         Payments::Postgres(pool) => {
             let mut transaction = pool.begin().await.unwrap();
-            let payment = sqlx::query("INSERT INTO payments VALUES ('somebody', 'x')");
+            let payment = sqlx::query("INSERT INTO payments VALUES ('a client', 'x')");
             payment.execute(&mut *transaction).await.unwrap();
             let response = claim
                 .complete_in(&mut *transaction, Response::new("paid"))

@@ -126,7 +126,7 @@ fn start(address: &str) -> Process {
     Process::start(command).unwrap()
 }
 
-/// Kills one of several worker processes after another, at moments that nobody chose: as often as promised, and on
+/// Kills one of several worker processes after another, at random moments: as often as promised, and on
 /// a slow machine until enough was written and done between the kills to say anything.
 async fn kill_again_and_again(address: &str, mut enough: impl AsyncFnMut() -> bool) -> (Vec<Process>, u32) {
     let mut processes: Vec<Process> = (0..PROCESSES).map(|_| start(address)).collect();

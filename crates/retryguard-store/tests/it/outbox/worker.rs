@@ -248,7 +248,7 @@ async fn an_event_that_ends_its_worker_is_parked() {
     assert_eq!(error, "3 workers in a row ended while they published its key");
 }
 
-/// What is under way when it stops is ended and told; what is not begun is somebody else's at once.
+/// What is under way when it stops is ended and told; what is not begun is free for another worker at once.
 #[tokio::test]
 async fn stopping_is_polite() {
     let place = MemoryOutbox::new();

@@ -1,6 +1,10 @@
 //! Load shedding on the server's side: what to refuse, before it costs anything.
 
+mod levels;
+
 use std::time::Duration;
+
+use levels::Levels;
 
 use crate::{
     bulkhead::{self, Bulkhead, Limit, Place, Ticket},
@@ -74,7 +78,7 @@ const GROW: f64 = 1.05;
 /// After so many intervals without a queue any bound is back where the settings have it, or has grown a hundredfold.
 const MOST_IDLE: u64 = 100;
 /// A queue stands where every request waits for so many times the work on one.
-const WORKS: f64 = 2.0;
+const WORKS: u32 = 2;
 /// The shortest Retry-After of a queue that is too long.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 
@@ -132,8 +136,9 @@ impl Entry {
 
 /// The shedder of one server.
 ///
-/// Beside the hard bound there are two signals of trouble. While a queue stands, the bound shrinks a little in every
-/// interval, and grows again when the queue is gone; each rank may fill a share of it, so that a small overload costs
+/// Beside the hard bound there are three signals of trouble. While a queue stands, the bound shrinks a little in every
+/// interval, and grows again when the queue is gone. Where requests fail more the more of them there are, it shrinks to the
+/// number that serves most. Each rank may fill a share of it, so that a small overload costs
 /// the background work only. While the processor is too busy, a *level* rises by one rank an interval, and everything
 /// ranked below it is shed.
 #[derive(Debug, Clone)]
@@ -148,6 +153,8 @@ pub struct Shed {
     /// How long even the first of the last interval waited, where that was too long.
     standing: Duration,
     processor_level: u8,
+    /// What became of requests, by how many were in flight.
+    levels: Levels,
     /// The shortest wait of the present interval, if anybody has started in it.
     shortest_wait: Option<Duration>,
     interval_ends: Instant,
@@ -167,6 +174,7 @@ impl Shed {
             work: 0.0,
             standing: Duration::ZERO,
             processor_level: 0,
+            levels: Levels::default(),
             shortest_wait: None,
             interval_ends: now.after(settings.queue_interval),
         }
@@ -253,6 +261,21 @@ impl Shed {
         self.work += (took - self.work) * if self.work == 0.0 { 1.0 } else { 1.0 / 32.0 };
     }
 
+    /// A request that was worked on has ended, before it [leaves](Self::leave). Where the server fails more the busier it is,
+    /// the bound shrinks to the number in flight that serves most.
+    /// Nothing need be said of successes while [nothing fails](Self::counts_ends).
+    pub fn on_end(&mut self, entry: &Entry, failed: bool, now: Instant) {
+        let seconds = now.since(entry.arrived).as_secs_f64();
+        self.levels.on_end(self.in_flight, failed, seconds);
+    }
+
+    /// Whether successes matter: something has failed lately.
+    #[inline]
+    #[must_use]
+    pub fn counts_ends(&self) -> bool {
+        !self.levels.is_quiet()
+    }
+
     /// The share of the processor that is in use. The driver measures it at an interval of its choice.
     pub fn on_processor(&mut self, used: Ratio) {
         if let Some(limit) = self.settings.processor {
@@ -317,15 +340,17 @@ impl Shed {
     }
 
     /// How long the luckiest request of an interval may wait.
+    fn too_long(&self) -> Duration {
+        self.settings.queue_time.max(WORKS * self.work_time())
+    }
+
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a cast from a double saturates"
     )]
-    fn too_long(&self) -> Duration {
-        self.settings
-            .queue_time
-            .max(Duration::from_nanos((WORKS * self.work) as u64))
+    fn work_time(&self) -> Duration {
+        Duration::from_nanos(self.work as u64)
     }
 
     fn note_wait(&mut self, waited: Duration) {
@@ -345,9 +370,16 @@ impl Shed {
         // Whole intervals after it in which nothing happened at all: the queue was gone in each of them.
         let idle = nanos(now.since(self.interval_ends)) / nanos(self.settings.queue_interval).max(1);
         let mut free = if stalled { 0 } else { idle.min(MOST_IDLE) };
+        let best = self.levels.best();
+        self.levels.forget();
         if shortest.map_or(stalled, |shortest| shortest > self.too_long()) {
             self.standing = shortest.unwrap_or(self.settings.queue_time);
             self.bound = (self.bound.min(f64::from(self.in_flight)) * SHRINK).clamp(1.0, most.max(1.0));
+        } else if let Some(best) = best.filter(|best| *best < self.bound) {
+            self.standing = self.work_time();
+            self.bound = best
+                .max(self.bound.min(f64::from(self.in_flight)) * SHRINK)
+                .clamp(1.0, most.max(1.0));
         } else {
             free += 1;
         }
@@ -550,6 +582,41 @@ mod tests {
         );
         shed.leave(entry.unwrap());
         assert_eq!(shed.bound(), 100);
+    }
+
+    /// A server that fails as soon as more than five requests are in it.
+    #[test]
+    fn the_bound_follows_failures_that_come_from_load() {
+        let mut shed = shed(Settings::default());
+        let mut inside = std::collections::VecDeque::new();
+        // The load comes and goes, as it does everywhere.
+        let mut end_one = |fails: bool, wanted: usize, shed: &mut Shed, now: Instant| {
+            let critical = arrival(Criticality::Critical, false);
+            while inside.len() < wanted
+                && let Ok(entry) = shed.admit(critical, Ticket(0), now, &mut Lowest)
+            {
+                inside.push_back(entry);
+            }
+            let Some(entry) = inside.pop_front() else { return };
+            let failed = fails && shed.in_flight() > 5;
+            if failed || shed.counts_ends() {
+                shed.on_end(&entry, failed, now);
+            }
+            shed.leave(entry);
+        };
+        let mut now = NOW;
+        let mut run = |fails: bool, seconds: u64, shed: &mut Shed| {
+            for step in 0..100 * seconds {
+                now = now.after(Duration::from_millis(10));
+                let wanted = [3, 5, 10, 20][usize::try_from(step / 200 % 4).unwrap()];
+                end_one(fails, wanted, shed, now);
+            }
+        };
+        run(true, 30, &mut shed);
+        let found = shed.bound();
+        assert!((4..=9).contains(&found), "{found}");
+        run(false, 120, &mut shed);
+        assert_eq!(shed.bound(), 200, "what does not fail is let in again");
     }
 
     #[test]

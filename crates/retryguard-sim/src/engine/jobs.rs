@@ -351,6 +351,9 @@ impl Engine<'_> {
         }
         if let (Some(entry), Some(shed)) = (job.entry.take(), &mut floor.shed) {
             shed.on_work_time(self.now.since(job.began));
+            if !success || shed.counts_ends() {
+                shed.on_end(&entry, !success, self.now);
+            }
             shed.leave(entry);
         }
         let mut again = false;

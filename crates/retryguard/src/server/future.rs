@@ -125,6 +125,9 @@ where
                 StageProjection::Refused { .. } => return Poll::Pending,
                 StageProjection::Working { future } => {
                     if let Poll::Ready(result) = context.enter(|| future.poll(cx)) {
+                        if let Some(inside) = this.inside.as_mut() {
+                            inside.end(has_failed(&result));
+                        }
                         // The place goes with the body, or is given back here.
                         let inside = this.inside.take().filter(|_| this.manner.holds_bodies);
                         return Poll::Ready(result.map(|mut response| {
@@ -168,7 +171,21 @@ where
         this.stage.set(Stage::Refused {
             answer: Answer::TooLate,
         });
-        *this.inside = None;
+        if let Some(mut inside) = this.inside.take() {
+            inside.end(true);
+        }
         Poll::Ready(Ok(Answer::TooLate.response(this.manner.grpc)))
     }
+}
+
+/// Whether the server failed at a request: an error, an answer of the 5xx class, or a gRPC status that says the same in
+/// an answer without a body.
+fn has_failed<B, E>(result: &Result<Response<B>, E>) -> bool {
+    let Ok(response) = result else { return true };
+    if response.status().is_server_error() {
+        return true;
+    }
+    let grpc = response.headers().get("grpc-status");
+    // Unknown, deadline exceeded, resource exhausted, internal, unavailable, data loss.
+    grpc.is_some_and(|status| matches!(status.as_bytes(), b"2" | b"4" | b"8" | b"13" | b"14" | b"15"))
 }

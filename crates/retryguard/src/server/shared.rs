@@ -83,6 +83,8 @@ pub(super) struct Inside {
     ticket: Ticket,
     /// When the work on it began, where that is of use.
     began: Option<Instant>,
+    /// How the work ended; `None` where it was given up.
+    failed: Option<bool>,
 }
 
 impl Shared {
@@ -165,6 +167,7 @@ impl Shared {
             entry,
             ticket,
             began,
+            failed: None,
         })
     }
 
@@ -218,6 +221,11 @@ impl State {
 }
 
 impl Inside {
+    /// The work has ended, well or not.
+    pub(super) fn end(&mut self, failed: bool) {
+        self.failed = Some(failed);
+    }
+
     pub(super) fn must_wait(&self) -> bool {
         self.entry.as_ref().is_some_and(Entry::must_wait)
     }
@@ -254,6 +262,11 @@ impl Drop for Inside {
         if let (Some(shed), Some(entry)) = (&mut state.shed, self.entry.take()) {
             if let Some(took) = took {
                 shed.on_work_time(took);
+            }
+            if let Some(failed) = self.failed
+                && (failed || shed.counts_ends())
+            {
+                shed.on_end(&entry, failed, self.shared.clock.now());
             }
             shed.leave(entry);
             state.pass_turns();

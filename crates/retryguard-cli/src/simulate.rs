@@ -15,9 +15,10 @@ use retryguard_report::{scenario, tournament};
 use retryguard_sim::{
     comparison::Plan,
     conduct::{Conduct, Extra, NAMES, Rules, named},
-    draw::MOST_WORLDS,
+    draw::{MOST_WORLDS, ablations},
     scenario::Scenario,
     streams::Seed,
+    tournament::ORACLE,
     world::World,
 };
 use retryguard_translate::{Beside, Imported};
@@ -36,6 +37,7 @@ use progress::Progress;
   retryguard simulate scenario.yaml
   retryguard simulate scenario.yaml --policy none virtual-service.yaml policy.yaml
   retryguard simulate tournament
+  retryguard simulate tournament --draw 200 --seed 1 --ablate
   retryguard simulate scenario.yaml --replications 20 --out report")]
 pub(crate) struct Arguments {
     /// The scenario file; or `tournament`, for every known policy in many worlds.
@@ -54,6 +56,9 @@ pub(crate) struct Arguments {
     /// catalogue.
     #[arg(long, value_name = "N")]
     draw: Option<u32>,
+    /// With `--draw`: the default policy with one part changed at a time, and what each part is worth.
+    #[arg(long, requires = "draw", conflicts_with = "policies")]
+    ablate: bool,
     /// Write a report with pictures into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -90,15 +95,15 @@ fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
-    let mut conducts = retryguard_sim::tournament::policies();
-    if !arguments.policies.is_empty() {
-        conducts = chosen(&arguments.policies, &[])?;
-        if conducts
-            .iter()
-            .all(|conduct| conduct.name != retryguard_sim::tournament::ORACLE)
-        {
-            conducts.extend(named(retryguard_sim::tournament::ORACLE));
-        }
+    let mut conducts = if arguments.ablate {
+        ablations()
+    } else if arguments.policies.is_empty() {
+        retryguard_sim::tournament::policies()
+    } else {
+        chosen(&arguments.policies, &[])?
+    };
+    if conducts.iter().all(|conduct| conduct.name != ORACLE) {
+        conducts.extend(named(ORACLE));
     }
     let plan = plan(arguments, 1)?;
     if let Some(count) = arguments.draw {
@@ -115,6 +120,8 @@ fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
             result.json()
         } else if arguments.csv {
             result.csv()
+        } else if arguments.ablate {
+            result.differences()
         } else {
             result.text()
         });

@@ -2,6 +2,8 @@
 //!
 //!     cargo run --release -p retryguard-sim --example draw -- 200 1 none,finagle,retryguard,my-policy.yaml
 //!
+//! `ablate` in place of policies runs the default policy with one part changed at a time, and prints the differences.
+//!
 //! The arguments are the number of worlds, the seed, and optionally policies, by name or by path; `retryguard simulate
 //! tournament --draw` prints the same tables. A fourth argument chooses the kinds that are shown, by a part of their name:
 //! all worlds are drawn, the others are not run.
@@ -11,10 +13,13 @@ use std::{error::Error, path::Path};
 use retryguard_sim::{
     comparison::Plan,
     conduct::{Conduct, named},
-    draw::judge_some,
+    draw::{ablations, judge_some},
     streams::Seed,
     tournament::{ORACLE, policies},
 };
+
+/// In place of policies: the default policy with one part changed at a time.
+const ABLATE: &str = "ablate";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let seed = arguments.get(1).map_or(Ok(1), |text| text.parse())?;
     let mut conducts = match arguments.get(2) {
         None => policies(),
+        Some(names) if names == ABLATE => ablations(),
         Some(names) => names.split(',').map(conduct).collect::<Result<_, _>>()?,
     };
     if conducts.iter().all(|conduct| conduct.name != ORACLE) {
@@ -40,6 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         &|drawn| drawn.kind.contains(kinds),
         &|_| (),
     );
+    if arguments.get(2).is_some_and(|names| names == ABLATE) {
+        show("differences", &report.difference_rows());
+        return Ok(());
+    }
     show("policies", &report.policy_rows());
     for (title, rows) in report.kind_tables() {
         show(&title, &rows);

@@ -16,7 +16,7 @@ use retryguard_policy::{
     reading::{Mistakes, Node, read},
 };
 
-pub use extra::Extra;
+pub use extra::{Adaptive, Extra};
 pub use named::{NAMES, named};
 pub use unused::WITHOUT_EFFECT;
 
@@ -40,6 +40,8 @@ pub struct Conduct {
     pub propagates: bool,
     /// Whether calls that can go through an outbox do.
     pub outbox: bool,
+    /// Whether its clients know the time that all of them share; without it the guard measures nothing.
+    pub shares_clock: bool,
     /// What the policy's file says that changes nothing in the simulator.
     pub notes: Vec<String>,
 }
@@ -65,6 +67,7 @@ impl Conduct {
             oracle: false,
             propagates: true,
             outbox: false,
+            shares_clock: true,
             notes: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@
 //! seed depends on the seed and on `i` only: a longer draw begins with the shorter one. Kinds take turns, so that every
 //! kind has its share of any draw. The page `docs/scenarios.md` states the distribution.
 
+mod ablate;
 mod kinds;
 mod parts;
 mod report;
@@ -13,6 +14,7 @@ use crate::{
     streams::{Purpose, Seed},
 };
 
+pub use ablate::{ABLATIONS, Ablation, ablations};
 pub use kinds::{KINDS, Kind};
 pub use report::{ABOVE, AHEAD, GOAL, MOST_COST, Overall, Report, Table, judge, judge_some};
 

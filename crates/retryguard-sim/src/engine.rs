@@ -24,6 +24,7 @@ use retryguard_policy::Policy;
 
 use crate::{
     conduct::{Conduct, Extra, Readings, Rules, extra::Part},
+    distribution::Distribution,
     kernel::{Handle, Queue, Slab},
     streams::{Seed, Stream},
     world::{Edge, EdgePolicy, Effects, Service, Shedding, World},
@@ -110,6 +111,17 @@ struct Peer {
     part: Part,
 }
 
+/// The clocks of the callers of an edge.
+#[derive(Debug)]
+enum Clocks {
+    /// They know no time that all of them share.
+    None,
+    /// They agree.
+    True,
+    /// Each is off the true time by a draw, ahead or behind.
+    Skewed(Distribution),
+}
+
 /// An edge and everything that its callers know.
 #[derive(Debug)]
 struct Line<'a> {
@@ -118,6 +130,8 @@ struct Line<'a> {
     to: u32,
     near: bool,
     settings: Arc<target::Settings>,
+    /// The clocks of its callers.
+    clocks: Clocks,
     /// How failures are read, where that is not the usual way.
     readings: Option<Box<Readings>>,
     /// Whether requests carry the deadline of their call to a service that reads it.
@@ -209,7 +223,8 @@ impl<'a> Engine<'a> {
             .edges
             .iter()
             .zip(conducts)
-            .map(|(edge, conduct)| {
+            .enumerate()
+            .map(|(number, (edge, conduct))| {
                 let service = &world.services[edge.to];
                 let (name, settings) = (&service.name, settings_on(edge, conduct, &service.name));
                 let tells_nothing = service.shedding == Shedding::Off;
@@ -222,6 +237,7 @@ impl<'a> Engine<'a> {
                     plain: conduct.extra == Extra::None && conduct.hears_hints() && !conduct.oracle,
                     one_peer: conduct.shared || tells_nothing && conduct.keeps_no_state(&settings),
                     settings,
+                    clocks: clocks(world, number, conduct),
                     readings: conduct.readings(name),
                     propagates: conduct.propagates_to(name) && service.drops_expired,
                     round_trip: crate::distribution::seconds(2.0 * edge.network.usual_mean()),
@@ -356,6 +372,26 @@ fn settings_on(edge: &Edge, conduct: &Conduct, service: &str) -> Arc<target::Set
         Arc::make_mut(&mut settings).call.attempt_timeout = Some(timeout);
     }
     settings
+}
+
+/// The clocks of the callers of an edge. All clocks of a world without skew are the same one.
+fn clocks(world: &World, edge: usize, conduct: &Conduct) -> Clocks {
+    if !conduct.shares_clock {
+        return Clocks::None;
+    }
+    let of_clients = world.clients.iter().map(|it| (it.edge == edge, &it.clock_skew));
+    let of_services = world.services.iter().map(|it| {
+        let ways = it.steps.iter().flat_map(|step| &step.choices);
+        (ways.into_iter().any(|(_, to)| *to == Some(edge)), &it.clock_skew)
+    });
+    let mut all = of_clients.chain(of_services);
+    if all.clone().all(|(_, skew)| skew.is_nothing()) {
+        return Clocks::True;
+    }
+    all.find(|(calls, _)| *calls)
+        .map_or(Clocks::Skewed(Distribution::NOTHING), |(_, skew)| {
+            Clocks::Skewed(skew.clone())
+        })
 }
 
 /// The rule by which a service sheds, as far as it depends on the policy of its callers.

@@ -37,6 +37,8 @@ pub enum Purpose {
     Cohort,
     /// What a drawn world is like.
     World,
+    /// How far a clock is off.
+    Clock,
 }
 
 /// The seed of a run.

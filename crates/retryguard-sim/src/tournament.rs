@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     comparison::{Plan, Summary, compare},
-    conduct::{Conduct, NAMES, named},
+    conduct::{Conduct, Extra, NAMES, named},
     draw::Drawn,
     scenario::Scenario,
 };
@@ -140,10 +140,14 @@ pub struct Loss {
     pub best: f64,
 }
 
-/// The policies of the tournament: all that are known.
+/// The policies of the tournament: all that are known but the adaptive limits of other projects, which have to be named.
 #[must_use]
 pub fn policies() -> Vec<Conduct> {
-    NAMES.iter().filter_map(|(name, _)| named(name)).collect()
+    NAMES
+        .iter()
+        .filter_map(|(name, _)| named(name))
+        .filter(|conduct| !matches!(conduct.extra, Extra::Adaptive(_)))
+        .collect()
 }
 
 /// The scenario of a world.

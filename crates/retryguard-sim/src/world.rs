@@ -14,7 +14,7 @@ use retryguard_core::Instant;
 pub use client::{Arrivals, Client, Profile};
 pub use fault::{Effect, Fault};
 pub use scaler::{Hpa, Limits, Metric, Scaler, TargetTracking};
-pub use service::{Effects, LoadErrors, Outbox, Pool, Price, Service, Shedding, Station, Step};
+pub use service::{Effects, LoadErrors, Outbox, Pool, Price, QueueOrder, Service, Shedding, Station, Step};
 
 use crate::distribution::Distribution;
 

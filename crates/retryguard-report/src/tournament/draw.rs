@@ -45,6 +45,21 @@ impl Draw {
         out
     }
 
+    /// The table of an ablation: every policy beside the first.
+    #[must_use]
+    pub fn differences(&self) -> String {
+        format!(
+            "ablation: seed {}, {} worlds. Goodput in percent of the oracle's; the change is the mean difference to {} in points \
+             over the same worlds, in brackets where its 95 % confidence interval holds zero (not significant). Worse and better \
+             in: worlds with a difference of over {:.0} points. Most in: the kind whose mean differs most.\n\n{}",
+            self.0.seed,
+            self.0.worlds.len(),
+            self.0.result.policies.first().map_or("", String::as_str),
+            100.0 * AHEAD,
+            aligned(&self.0.difference_rows()),
+        )
+    }
+
     /// The report in a folder, with every world as a scenario file.
     #[must_use]
     pub fn files(&self) -> Vec<(String, String)> {

@@ -1,11 +1,15 @@
 //! Parts of foreign policies that the core does not have.
 
+pub(crate) mod limiter;
 mod send_limiter;
 
 use std::time::Duration;
 
 use retryguard_core::Instant;
 
+use crate::streams::{Purpose, Seed};
+pub use limiter::Adaptive;
+use limiter::{End, Limiter};
 use send_limiter::SendLimiter;
 
 /// A part beside the machines.
@@ -40,6 +44,8 @@ pub enum Extra {
         /// What a success gives.
         gain: f64,
     },
+    /// A limit on concurrency that follows the target.
+    Adaptive(Adaptive),
 }
 
 /// The state of such a part, one for each client that keeps state.
@@ -50,10 +56,12 @@ pub(crate) enum Part {
     ConcurrentRetries { share: f64, least: u32, active: u32 },
     Deposits(Box<Deposits>),
     Tokens { most: f64, gain: f64, left: f64 },
+    Limiter(Box<Limiter>),
 }
 
 impl Part {
-    pub(crate) fn new(extra: &Extra) -> Self {
+    /// The part of the client of this number.
+    pub(crate) fn new(extra: &Extra, client: u64) -> Self {
         match *extra {
             Extra::None => Self::None,
             Extra::SendLimiter => Self::SendLimiter(Box::default()),
@@ -72,6 +80,27 @@ impl Part {
                 gain,
                 left: most,
             },
+            Extra::Adaptive(which) => {
+                let chance = Seed(client).stream(0, Purpose::Policy);
+                Self::Limiter(Box::new(Limiter::new(which, chance)))
+            }
+        }
+    }
+
+    /// Whether an attempt of a call may be sent; one that may not fails at once.
+    #[inline]
+    pub(crate) fn admit(&mut self, call: u64, now: Instant) -> bool {
+        match self {
+            Self::Limiter(limiter) => limiter.admit(call, now),
+            _ => true,
+        }
+    }
+
+    /// A call has ended.
+    #[inline]
+    pub(crate) fn on_call_end(&mut self, call: u64, end: End, now: Instant) {
+        if let Self::Limiter(limiter) = self {
+            limiter.on_call_end(call, end, now);
         }
     }
 
@@ -94,7 +123,9 @@ impl Part {
 
     /// An attempt has ended.
     #[inline]
-    pub(crate) fn on_attempt_end(&mut self, success: bool, rejected: bool, now: Instant) {
+    pub(crate) fn on_attempt_end(&mut self, call: u64, end: End, now: Instant) {
+        let success = end == End::Success;
+        let rejected = matches!(end, End::Rejected | End::TimedOut);
         match self {
             Self::SendLimiter(limiter) => limiter.on_response(rejected, now),
             Self::Tokens { most, gain, left } => {
@@ -104,13 +135,14 @@ impl Part {
                     (*left - 1.0).max(0.0)
                 };
             }
+            Self::Limiter(limiter) => limiter.on_attempt_end(call, end, now),
             _ => {}
         }
     }
 
     /// Whether a retry may be sent, with so many requests active. A yes takes what it costs.
     #[inline]
-    pub(crate) fn allow_retry(&mut self, in_flight: u32, now: Instant) -> bool {
+    pub(crate) fn allow_retry(&mut self, call: u64, in_flight: u32, now: Instant) -> bool {
         match self {
             Self::None | Self::SendLimiter(_) => true,
             Self::ConcurrentRetries { share, least, active } => {
@@ -120,14 +152,17 @@ impl Part {
             }
             Self::Deposits(deposits) => deposits.withdraw(now),
             Self::Tokens { most, left, .. } => *left > *most / 2.0,
+            Self::Limiter(limiter) => limiter.allow_retry(call),
         }
     }
 
     /// A retry that was allowed has ended.
     #[inline]
     pub(crate) fn on_retry_end(&mut self) {
-        if let Self::ConcurrentRetries { active, .. } = self {
-            *active = active.saturating_sub(1);
+        match self {
+            Self::ConcurrentRetries { active, .. } => *active = active.saturating_sub(1),
+            Self::Limiter(limiter) => limiter.on_retry_end(),
+            _ => {}
         }
     }
 }
@@ -188,44 +223,53 @@ mod tests {
 
     #[test]
     fn finagle_allows_a_fifth_beyond_its_reserve() {
-        let mut part = Part::new(&Extra::Deposits {
-            share: 0.2,
-            window: Duration::from_secs(10),
-            reserve: 100.0,
-        });
+        let mut part = Part::new(
+            &Extra::Deposits {
+                share: 0.2,
+                window: Duration::from_secs(10),
+                reserve: 100.0,
+            },
+            0,
+        );
         let now = Instant::from_secs(100);
         (0..1000).for_each(|_| part.on_call(now));
-        let allowed = (0..1000).filter(|_| part.allow_retry(0, now)).count();
+        let allowed = (0..1000).filter(|_| part.allow_retry(0, 0, now)).count();
         assert_eq!(allowed, 300);
-        assert!(!part.allow_retry(0, Instant::from_secs(105)));
+        assert!(!part.allow_retry(0, 0, Instant::from_secs(105)));
         assert!(
-            part.allow_retry(0, Instant::from_secs(111)),
+            part.allow_retry(0, 0, Instant::from_secs(111)),
             "what was withdrawn is forgotten with its window"
         );
     }
 
     #[test]
     fn grpc_stops_at_half_its_tokens() {
-        let mut part = Part::new(&Extra::Tokens {
-            most: 10.0,
-            gain: 0.1,
-        });
+        let mut part = Part::new(
+            &Extra::Tokens {
+                most: 10.0,
+                gain: 0.1,
+            },
+            0,
+        );
         let now = Instant::ZERO;
-        (0..4).for_each(|_| part.on_attempt_end(false, true, now));
-        assert!(part.allow_retry(0, now));
-        part.on_attempt_end(false, true, now);
-        assert!(!part.allow_retry(0, now));
-        part.on_attempt_end(true, false, now);
-        assert!(part.allow_retry(0, now));
+        (0..4).for_each(|_| part.on_attempt_end(0, End::Rejected, now));
+        assert!(part.allow_retry(0, 0, now));
+        part.on_attempt_end(0, End::Rejected, now);
+        assert!(!part.allow_retry(0, 0, now));
+        part.on_attempt_end(0, End::Success, now);
+        assert!(part.allow_retry(0, 0, now));
     }
 
     #[test]
     fn envoy_counts_retries_until_they_end() {
-        let mut part = Part::new(&Extra::ConcurrentRetries { share: 0.2, least: 3 });
-        assert_eq!((0..10).filter(|_| part.allow_retry(5, Instant::ZERO)).count(), 3);
-        assert!(part.allow_retry(20, Instant::ZERO));
-        assert!(!part.allow_retry(20, Instant::ZERO));
+        let mut part = Part::new(&Extra::ConcurrentRetries { share: 0.2, least: 3 }, 0);
+        assert_eq!(
+            (0..10).filter(|_| part.allow_retry(0, 5, Instant::ZERO)).count(),
+            3
+        );
+        assert!(part.allow_retry(0, 20, Instant::ZERO));
+        assert!(!part.allow_retry(0, 20, Instant::ZERO));
         part.on_retry_end();
-        assert!(part.allow_retry(20, Instant::ZERO));
+        assert!(part.allow_retry(0, 20, Instant::ZERO));
     }
 }

@@ -9,7 +9,7 @@ use retryguard_core::{
 };
 use retryguard_policy::Policy;
 
-use super::{Conduct, Extra, Rules};
+use super::{Adaptive, Conduct, Extra, Rules};
 
 /// Every known name, with what it is.
 pub const NAMES: &[(&str, &str)] = &[
@@ -45,6 +45,16 @@ pub const NAMES: &[(&str, &str)] = &[
     (
         "grpc",
         "2 retries, gRPC's retry throttling (10 tokens, 0.1 a success)",
+    ),
+    (
+        "gradient2",
+        "2 retries over Netflix's Gradient2 limit on concurrency, in windows of a second",
+    ),
+    ("vegas", "2 retries over Netflix's Vegas limit on concurrency"),
+    ("failsafe-go", "2 retries over failsafe-go's adaptive limiter"),
+    (
+        "envoy-adaptive",
+        "envoy under Envoy's adaptive concurrency filter",
     ),
     ("retryguard", "our default policy"),
     (
@@ -97,6 +107,13 @@ pub fn named(name: &str) -> Option<Conduct> {
                 gain: 0.1,
             },
             ..foreign(name, 2, backoff(100, 1000, Jitter::Full))
+        },
+        "gradient2" => limited(name, Adaptive::Gradient2),
+        "vegas" => limited(name, Adaptive::Vegas),
+        "failsafe-go" => limited(name, Adaptive::FailsafeGo),
+        "envoy-adaptive" => Conduct {
+            extra: Extra::Adaptive(Adaptive::Envoy),
+            ..foreign(name, 2, envoy())
         },
         "retryguard" => Conduct::of_policy(name, Policy::default()),
         "oracle" => Conduct {
@@ -151,7 +168,16 @@ fn foreign(name: &str, retries: u8, backoff: Backoff) -> Conduct {
         oracle: false,
         propagates: false,
         outbox: false,
+        shares_clock: true,
         notes: Vec::new(),
+    }
+}
+
+/// Two retries over an adaptive limit: an attempt above the limit fails and is retried as any other.
+fn limited(name: &str, which: Adaptive) -> Conduct {
+    Conduct {
+        extra: Extra::Adaptive(which),
+        ..foreign(name, 2, backoff(100, 10_000, Jitter::Full))
     }
 }
 

@@ -6,17 +6,19 @@ use retryguard_core::{
     Call, Criticality, Deadline, Failure, FailureKind, Instant, Outcome, Target,
     bulkhead::Ticket,
     call::{Attempt, Facts, Step, Verdict},
+    guard::WallClock,
     outcome::Hints,
     target::AttemptKind,
 };
 
 use super::{
-    Engine, Event, Flight, Job, Line, Packed, Parent, Peer, descend, door::note_refused, record::Recorder,
+    Clocks, Engine, Event, Flight, Job, Line, Packed, Parent, Peer, descend, door::note_refused,
+    record::Recorder,
 };
 use crate::{
-    conduct::extra::Part,
+    conduct::extra::{Part, limiter::End},
     kernel::{Handle, Queue, Slab},
-    streams::{Purpose, Stream},
+    streams::{Purpose, Seed, Stream},
 };
 
 /// Where a call comes from.
@@ -42,19 +44,58 @@ pub(super) enum Ended {
     Refused,
 }
 
+impl Ended {
+    /// How it looks to a part of a foreign policy.
+    const fn for_parts(&self) -> End {
+        match self {
+            Self::Success => End::Success,
+            Self::Failure(failure) if matches!(failure.kind, FailureKind::Timeout) => End::TimedOut,
+            Self::Failure(failure) if failure.rejection => End::Rejected,
+            Self::Failure(_) | Self::Refused => End::Failed,
+        }
+    }
+}
+
+impl Clocks {
+    /// The true time at the beginning of a world with clocks that are off: none of them begins before zero.
+    const BEGIN: u64 = 30 * 86_400 * 1_000_000_000;
+
+    /// What one of them adds to the driver's time.
+    fn offset(&self, chance: &mut Stream) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::True => Some(0),
+            Self::Skewed(skew) => {
+                let off = skew.draw_nanos(chance).min(Self::BEGIN);
+                let ahead = chance.with_probability(0.5);
+                Some(if ahead {
+                    Self::BEGIN + off
+                } else {
+                    Self::BEGIN - off
+                })
+            }
+        }
+    }
+}
+
 impl Line<'_> {
     /// Clients up to this one are there from now on.
     #[cold]
-    fn meet(&mut self, peer: u32, now: Instant) {
+    fn meet(&mut self, peer: u32, now: Instant, edge: u64, seed: Seed) {
         while self.peers.len() <= peer as usize {
             let mut target = Target::new(self.settings.clone(), now);
-            target.set_clock(Some(retryguard_core::guard::WallClock {
-                offset: 0,
-                salt: u64::from(self.to),
-            }));
+            let entity = descend(edge, self.peers.len() as u64);
+            target.set_clock(
+                self.clocks
+                    .offset(&mut seed.stream(entity, Purpose::Clock))
+                    .map(|offset| WallClock {
+                        offset,
+                        salt: u64::from(self.to),
+                    }),
+            );
             self.peers.push(Peer {
                 target,
-                part: Part::new(&self.conduct.extra),
+                part: Part::new(&self.conduct.extra, entity),
             });
         }
     }
@@ -67,7 +108,7 @@ impl Engine<'_> {
         let line = &mut self.lines[origin.edge];
         let peer = if line.one_peer { 0 } else { origin.peer };
         if line.peers.len() <= peer as usize {
-            line.meet(peer, self.now);
+            line.meet(peer, self.now, origin.edge as u64, self.seed);
         }
         let idempotent = origin.idempotent || line.retries_everything;
         let oracle = line.conduct.oracle;
@@ -154,7 +195,11 @@ impl Engine<'_> {
                 }
                 let peer = &mut line.peers[number];
                 // One that no caller waits for any more is forgotten.
-                if attempt.ends > self.now {
+                if attempt.ends > self.now && !peer.part.admit(handle.as_u64(), self.now) {
+                    let refused = (handle, attempt.number, FailureKind::Overload);
+                    let refused = self.turned_away.insert(refused);
+                    self.queue.push(self.now, Event::TurnedAway(refused));
+                } else if attempt.ends > self.now {
                     let held = peer.part.hold(self.now);
                     let floor = &mut self.floors[line.to as usize];
                     let shut = floor.closed_to_all().filter(|_| line.near && held.is_zero());
@@ -222,6 +267,7 @@ impl Engine<'_> {
         if let Some(mut flight) = self.flights.remove(handle) {
             let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
             flight.call.abandon(&mut peer.target);
+            peer.part.on_call_end(handle.as_u64(), End::TimedOut, self.now);
             while let Some(ticket) = peer.target.next_granted() {
                 self.queue
                     .push(self.now, Event::Place(Handle::from_u64(ticket.0)));
@@ -349,12 +395,13 @@ impl Engine<'_> {
         }
         let outcome = match outcome {
             Outcome::Success => {
-                peer.part.on_attempt_end(true, false, self.now);
+                peer.part.on_attempt_end(handle.as_u64(), End::Success, self.now);
                 Outcome::Success
             }
             Outcome::Failure(mut failure) => {
                 if came || !matches!(peer.part, Part::SendLimiter(_)) {
-                    peer.part.on_attempt_end(false, failure.rejection, self.now);
+                    let end = Ended::Failure(failure).for_parts();
+                    peer.part.on_attempt_end(handle.as_u64(), end, self.now);
                 }
                 if !line.conduct.hears_hints() {
                     failure.hints = Hints::NONE;
@@ -364,7 +411,9 @@ impl Engine<'_> {
                     return self.hold(handle, Some((number, failure)));
                 }
                 if another {
-                    let allowed = peer.part.allow_retry(peer.target.in_flight(), self.now);
+                    let allowed = peer
+                        .part
+                        .allow_retry(handle.as_u64(), peer.target.in_flight(), self.now);
                     failure.retryable = allowed;
                     flight.charged = allowed;
                 }
@@ -403,6 +452,11 @@ impl Engine<'_> {
                 Ended::Failure(failure)
             }
         };
+        let line = &mut self.lines[edge as usize];
+        if !line.plain {
+            let part = &mut line.peers[peer].part;
+            part.on_call_end(handle.as_u64(), ended.for_parts(), self.now);
+        }
         match parent {
             Parent::Client { client, user } => {
                 let taken = self.now.as_nanos().saturating_sub(began.as_nanos());

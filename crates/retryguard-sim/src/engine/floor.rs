@@ -1,5 +1,6 @@
 //! The state of a service: its workers, its queue, its capacity, its instances.
 
+mod codel;
 mod instances;
 mod tokens;
 
@@ -9,9 +10,10 @@ use retryguard_core::{FailureKind, Instant, Ratio, shed, shed::Shed};
 
 use crate::{
     kernel::Handle,
-    world::{Effects, LoadErrors, Service, Shedding, Station},
+    world::{Effects, LoadErrors, QueueOrder, Service, Shedding, Station},
 };
 
+use codel::Codel;
 pub(super) use instances::Given;
 use instances::Instances;
 pub(super) use tokens::Source;
@@ -23,6 +25,9 @@ pub(super) struct Floor {
     pub(super) station: Room,
     pub(super) busy: u32,
     pub(super) waiting: VecDeque<Handle>,
+    /// Whether the newest of those who wait is next.
+    pub(super) newest_first: bool,
+    pub(super) codel: Option<Codel>,
     pub(super) shed: Option<Shed>,
     pub(super) pools: Vec<PoolState>,
     pub(super) trouble: Trouble,
@@ -153,8 +158,14 @@ impl Floor {
             (Effects::ByPolicy, false) => Effects::Counted,
             (effects, _) => effects,
         };
+        let newest_first = service.queue_order == QueueOrder::NewestFirst;
         let mut floor = Self {
-            asks: rule.is_some() || effects == Effects::Keyed,
+            asks: rule.is_some() || effects == Effects::Keyed || newest_first,
+            newest_first,
+            codel: match service.queue_order {
+                QueueOrder::Codel { target, interval } => Some(Codel::new(target, interval)),
+                _ => None,
+            },
             rejection_work: super::nanos(service.rejection_work),
             owed_work: 0,
             refuses_at_once: service.rejection_time.is_zero(),
@@ -254,6 +265,15 @@ impl Floor {
             Room::Instances(_) => {}
         }
         self.count_workers();
+    }
+
+    /// The next of those who wait.
+    pub(super) fn next_in_line(&mut self) -> Option<Handle> {
+        if self.newest_first {
+            self.waiting.pop_back()
+        } else {
+            self.waiting.pop_front()
+        }
     }
 
     /// How much of it is in use: above one where requests wait.

@@ -93,6 +93,9 @@ impl Engine<'_> {
                 if busy < workers {
                     return self.work(handle, Duration::ZERO);
                 }
+                let oldest = (floor.newest_first && floor.waiting.len() >= *queue)
+                    .then(|| floor.waiting.pop_front())
+                    .flatten();
                 if floor.waiting.len() < *queue {
                     floor.waiting.push_back(handle);
                     let job = self.jobs.get_mut(handle).expect("was just looked at");
@@ -101,6 +104,9 @@ impl Engine<'_> {
                         self.seed,
                         job.lineage,
                     ));
+                    if let Some(oldest) = oldest {
+                        self.turn_away(oldest, Failure::new(FailureKind::Overload));
+                    }
                     return;
                 }
             }
@@ -438,11 +444,13 @@ impl Engine<'_> {
             if floor.busy >= floor.workers() {
                 break;
             }
-            let Some(next) = floor.waiting.pop_front() else {
+            let Some(next) = floor.next_in_line() else {
                 break;
             };
             if self.nobody_waits_for(next, index) {
                 self.drop_waiting(next);
+            } else if self.is_dropped(next, index) {
+                self.turn_away(next, Failure::new(FailureKind::Overload));
             } else {
                 self.work(next, Duration::ZERO);
             }
@@ -458,6 +466,16 @@ impl Engine<'_> {
         job.deadline <= self.now
             || self.world.services[index].notices_cancel
                 && (job.ends <= self.now || self.flights.get(job.caller).is_none())
+    }
+
+    /// Whether a request that has waited for its turn is dropped, because waits are too long.
+    fn is_dropped(&mut self, handle: Handle, index: usize) -> bool {
+        let floor = &mut self.floors[index];
+        let Some(codel) = &mut floor.codel else {
+            return false;
+        };
+        let arrived = self.jobs.get(handle).map_or(self.now, |job| job.arrived);
+        codel.drops(self.now.since(arrived), floor.waiting.is_empty(), self.now)
     }
 
     fn drop_waiting(&mut self, handle: Handle) {

@@ -9,8 +9,8 @@ use crate::{
     conduct::named,
     distribution::Distribution,
     world::{
-        Arrivals, Client, Edge, Effect, Effects, Fault, Measure, Price, Profile, Service, Shedding, Station,
-        Step,
+        Arrivals, Client, Edge, Effect, Effects, Fault, Measure, Price, Profile, QueueOrder, Service,
+        Shedding, Station, Step,
     },
 };
 
@@ -23,6 +23,7 @@ fn workers(name: &str, workers: u32, queue: Option<u32>, time: Distribution) -> 
             queue,
             time,
         },
+        queue_order: QueueOrder::OldestFirst,
         rejection_time: Duration::ZERO,
         rejection_work: Duration::ZERO,
         errors: 0.0,
@@ -36,6 +37,7 @@ fn workers(name: &str, workers: u32, queue: Option<u32>, time: Distribution) -> 
         pool: None,
         notices_cancel: false,
         drops_expired: true,
+        clock_skew: Distribution::NOTHING,
         scaler: None,
         price: Price::default(),
     }
@@ -87,6 +89,7 @@ fn chain(services: Vec<Service>, rate: f64, seconds: u64) -> World {
             clients: 1,
             criticality: Criticality::Critical,
             idempotent: true,
+            clock_skew: Distribution::NOTHING,
             deadline: None,
             replays: 0.0,
         }],

@@ -55,6 +55,9 @@ fn client(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) -
         .word("criticality", CRITICALITIES, mistakes)
         .unwrap_or(Criticality::Critical);
     let idempotent = block.flag("idempotent", mistakes).unwrap_or(true);
+    let clock_skew = block
+        .distribution("clockSkew", mistakes)
+        .unwrap_or(Distribution::NOTHING);
     let deadline = block.duration_or_off("deadline", mistakes).flatten();
     let replays = block.share("replays", mistakes).unwrap_or(0.0);
     let at = block.at();
@@ -78,6 +81,7 @@ fn client(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) -
         clients,
         criticality,
         idempotent,
+        clock_skew,
         deadline,
         replays,
     })

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     distribution::Distribution,
-    world::{Effects, LoadErrors, Outbox, Pool, Price, Service, Shedding, Station, Step},
+    world::{Effects, LoadErrors, Outbox, Pool, Price, QueueOrder, Service, Shedding, Station, Step},
 };
 
 pub(super) fn services(node: &Node, names: &mut Names, mistakes: &mut Mistakes) -> Vec<Service> {
@@ -41,8 +41,12 @@ fn service(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) 
     let pool = block.take("pool").and_then(|node| pool(node, mistakes));
     let notices_cancel = block.flag("noticesCancel", mistakes).unwrap_or(false);
     let drops_expired = block.flag("dropsExpired", mistakes).unwrap_or(true);
+    let queue_order = queue_order(&mut block, station.as_ref(), mistakes);
     let rejection_time = block.duration("rejectionTime", mistakes).unwrap_or_default();
     let rejection_work = block.duration("rejectionWork", mistakes).unwrap_or_default();
+    let clock_skew = block
+        .distribution("clockSkew", mistakes)
+        .unwrap_or(Distribution::NOTHING);
     let scaler = block
         .take("autoscaler")
         .and_then(|node| scaler::scaler(node, mistakes));
@@ -57,6 +61,7 @@ fn service(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) 
     Some(Service {
         name: name.to_owned(),
         station: station?,
+        queue_order,
         rejection_time,
         rejection_work,
         errors,
@@ -70,6 +75,7 @@ fn service(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) 
         pool,
         notices_cancel,
         drops_expired,
+        clock_skew,
         scaler,
         price,
     })
@@ -168,6 +174,63 @@ fn station(block: &mut Block<'_>, mistakes: &mut Mistakes) -> Option<Station> {
         queue,
         time,
     })
+}
+
+/// `oldest-first`, `newest-first` or `codel`, or a block with CoDel's numbers.
+fn queue_order(block: &mut Block<'_>, station: Option<&Station>, mistakes: &mut Mistakes) -> QueueOrder {
+    const WANTED: &str = "oldest-first, newest-first, codel, or {codel: {target: 20ms, interval: 100ms}}";
+    const WORDS: &[(&str, QueueOrder)] = &[
+        ("oldest-first", QueueOrder::OldestFirst),
+        ("newest-first", QueueOrder::NewestFirst),
+        ("codel", CODEL),
+    ];
+    let Some(node) = block.take("queueOrder") else {
+        return QueueOrder::OldestFirst;
+    };
+    if station.is_some_and(|station| !matches!(station, Station::Workers { .. })) {
+        mistakes.add(
+            node.at,
+            "`queueOrder` means nothing where no request waits",
+            "remove it, or describe the service by `workers` and `queue`",
+        );
+    }
+    if let Some((_, order)) = WORDS.iter().find(|(word, _)| is_word(node, &[word])) {
+        return *order;
+    }
+    let found = matches!(node.body, Body::Map(_))
+        .then(|| Block::open(node, "queueOrder", mistakes))
+        .flatten()
+        .and_then(|mut outer| {
+            let order = outer
+                .need("codel", "a block such as {target: 20ms}", mistakes)
+                .and_then(|node| codel(node, mistakes));
+            outer.close(mistakes);
+            order
+        });
+    if found.is_none() {
+        wrong(node, "queueOrder", WANTED, mistakes);
+    }
+    found.unwrap_or_default()
+}
+
+/// CoDel's interval is a usual round trip; its target is a small part of it.
+const CODEL: QueueOrder = QueueOrder::Codel {
+    target: Duration::from_millis(20),
+    interval: Duration::from_millis(100),
+};
+
+fn codel(node: &Node, mistakes: &mut Mistakes) -> Option<QueueOrder> {
+    let QueueOrder::Codel { target, interval } = CODEL else {
+        unreachable!("a constant")
+    };
+    let mut block = Block::open(node, "codel", mistakes)?;
+    let target = block.duration("target", mistakes).unwrap_or(target);
+    let interval = block.duration("interval", mistakes).unwrap_or(interval);
+    if interval.is_zero() {
+        mistakes.add(block.at(), "`interval` is nothing", "write at least 1ms");
+    }
+    block.close(mistakes);
+    Some(QueueOrder::Codel { target, interval })
 }
 
 fn load_errors(node: &Node, mistakes: &mut Mistakes) -> Option<LoadErrors> {

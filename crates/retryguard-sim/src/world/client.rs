@@ -22,6 +22,8 @@ pub struct Client {
     pub criticality: Criticality,
     /// Whether its requests may be done twice.
     pub idempotent: bool,
+    /// How far each client's clock is off the true time, ahead or behind with equal chance.
+    pub clock_skew: Distribution,
     /// How long a call may take, whatever the policy says.
     pub deadline: Option<Duration>,
     /// The share of requests that the user sends a second time under the same key, as an impatient person

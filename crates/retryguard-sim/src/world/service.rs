@@ -14,6 +14,8 @@ pub struct Service {
     pub name: String,
     /// How requests are worked on.
     pub station: Station,
+    /// Which of the waiting requests is next.
+    pub queue_order: QueueOrder,
     /// How long it takes to turn a request away.
     pub rejection_time: Duration,
     /// How much of a worker's time turning a request away costs, taken from the work on others.
@@ -41,6 +43,8 @@ pub struct Service {
     /// Whether a request is dropped before it is worked on when the deadline that it carries has passed. A server
     /// without our layer does not read that deadline.
     pub drops_expired: bool,
+    /// How far the clock of each of its replicas is off the true time, ahead or behind with equal chance.
+    pub clock_skew: Distribution,
     /// What grows and shrinks it.
     pub scaler: Option<Scaler>,
     /// What it costs.
@@ -82,6 +86,23 @@ pub enum Station {
         time: Distribution,
         /// A request is killed after this time.
         timeout: Option<Duration>,
+    },
+}
+
+/// Which of the waiting requests is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QueueOrder {
+    /// The one that came first.
+    #[default]
+    OldestFirst,
+    /// The one that came last. A full queue turns its oldest request away.
+    NewestFirst,
+    /// The one that came first, and requests are dropped while waits stay above a target (CoDel).
+    Codel {
+        /// The wait that is accepted.
+        target: Duration,
+        /// How long waits may be longer.
+        interval: Duration,
     },
 }
 

@@ -4,6 +4,7 @@ mod amplification;
 mod catalogue;
 mod keys;
 mod tournament;
+mod worlds;
 
 use std::{fs, path::PathBuf};
 

@@ -22,7 +22,7 @@ fn overload(queue: &str) -> String {
     )
 }
 
-/// In order of arrival everybody waits for too long; the newest first and CoDel serve what the workers can do.
+/// In order of arrival every request waits for too long; the newest first and CoDel serve what the workers can do.
 #[test]
 fn a_queue_that_serves_the_newest_or_drops_the_rest_outlives_an_overload() {
     let served = |queue: &str| run(&overload(queue), "none").success_rate();

@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_burst_and_a_short_wait_drop_nothing() {
         let mut codel = Codel::new(ms(20), ms(100));
-        let standing = |at: u64| if at % 90 == 0 { ms(5) } else { ms(50) };
+        let standing = |at: u64| if at.is_multiple_of(90) { ms(5) } else { ms(50) };
         let at = Instant::from_millis;
         assert!((0..1000).all(|now| !codel.drops(standing(now), false, at(now))));
         assert!(

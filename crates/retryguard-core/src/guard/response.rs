@@ -117,6 +117,9 @@ const LITTLE: f64 = 0.02;
 const KEPT: f64 = 0.9;
 /// How many standard errors make a difference clear.
 const CLEAR: f64 = 1.5;
+/// A gain is never above the share of retries that succeed, and below it wherever one displaces another request. So far
+/// above the price that share must be.
+const MARGIN: f64 = 0.1;
 /// How unsure the guess is that stands before any measurement.
 const GUESS_ERROR: f64 = 0.4;
 /// The part of a slot whose attempts do not count, as a divisor.
@@ -373,7 +376,7 @@ impl Machine {
             State::Off
         } else if above > CLEAR {
             State::On
-        } else if above < -CLEAR || self.succeeding < price {
+        } else if above < -CLEAR || self.succeeding < price || self.retries_succeed < price + MARGIN {
             State::Off
         } else {
             State::Ramping { step: 0 }

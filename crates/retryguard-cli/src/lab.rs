@@ -135,17 +135,18 @@ async fn keep_up(settings: Settings, serve: &Serve) -> anyhow::Result<()> {
     if let Some(otlp) = &otlp {
         trace::export_to(otlp.clone());
     }
+    let interrupted = (!serve.with_parent).then(retryguard_lab::interrupt);
     let system = System::start_some(settings, &names).await?;
     for name in names {
         println!("{name} http://{}", system.address(name));
     }
     println!("token {}", system.token());
     println!("policy {}", system.policy().digest());
-    let ended = if serve.with_parent {
+    let ended = if let Some(interrupted) = interrupted {
+        Some(interrupted.await?)
+    } else {
         retryguard_lab::standard_input_closed().await;
         None
-    } else {
-        Some(retryguard_lab::interrupt().await?)
     };
     system.stop().await;
     if let Some(otlp) = otlp {

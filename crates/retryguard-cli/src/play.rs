@@ -31,13 +31,14 @@ impl Play {
     }
 
     async fn serve(&self) -> anyhow::Result<()> {
+        let interrupted = retryguard_lab::interrupt();
         let server = retryguard_play::serve(self.listen).await?;
         let url = format!("http://{}/", server.address());
         crate::output::print(&format!("playground: {url}\n"))?;
         if !self.no_open && std::io::stdout().is_terminal() {
             open(&url);
         }
-        let interrupted = retryguard_lab::interrupt().await?;
+        let interrupted = interrupted.await?;
         drop(server);
         Err(interrupted.into())
     }

@@ -64,21 +64,23 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 async fn serve(arguments: &Serve) -> anyhow::Result<ExitCode> {
     use retryguard_controller::adapters::actuator::policy_server::PolicyServer;
     use retryguard_controller::config::listen::Listen;
+    use tokio::signal::unix::{SignalKind, signal};
     let listen = Listen {
         address: arguments.listen,
         tls: None,
         token_file: arguments.token_file.clone(),
     };
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let server = PolicyServer::start(&arguments.folder, &listen, Vec::new()).await?;
     eprintln!(
         "serving {} on http://{}/policies",
         server.names().join(", "),
         server.address()
     );
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     // SIGTERM is how a service is stopped; Ctrl-C exits as it does everywhere.
     tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted.map(|()| ExitCode::from(130)).map_err(Into::into),
+        _ = interrupt.recv() => Ok(ExitCode::from(130)),
         _ = terminate.recv() => Ok(ExitCode::SUCCESS),
     }
 }

@@ -59,18 +59,20 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Waits for Ctrl-C or SIGTERM.
+/// Waits for Ctrl-C or SIGTERM. Both are listened for from this call on, not from the first poll: a program that prints its
+/// address afterwards can be interrupted as soon as it is read.
 ///
 /// # Errors
 /// If signal handlers cannot be installed.
-pub async fn interrupt() -> anyhow::Result<Interrupted> {
+pub fn interrupt() -> impl Future<Output = anyhow::Result<Interrupted>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let mut ended = signal(SignalKind::terminate())?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => {
-            result?;
-            Ok(Interrupted::Interrupt)
+    let handlers = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    async move {
+        let [interrupted, ended] = handlers;
+        let (mut interrupted, mut ended) = (interrupted?, ended?);
+        tokio::select! {
+            _ = interrupted.recv() => Ok(Interrupted::Interrupt),
+            _ = ended.recv() => Ok(Interrupted::Terminate),
         }
-        _ = ended.recv() => Ok(Interrupted::Terminate),
     }
 }

@@ -6,10 +6,10 @@ use retryguard_policy::Policy;
 use retryguard_translate::{Target, render};
 
 fn policies() -> Vec<(String, String)> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
-    let mut all: Vec<(String, String)> = ["", "lab"]
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all: Vec<(String, String)> = ["../../policies", "../retryguard-lab/policies"]
         .iter()
-        .flat_map(|inner| std::fs::read_dir(folder.join(inner)).expect("policies"))
+        .flat_map(|policies| std::fs::read_dir(folder.join(policies)).expect("policies"))
         .filter_map(Result::ok)
         .filter(|entry| entry.path().extension().is_some_and(|ending| ending == "yaml"))
         .map(|entry| {

@@ -1,7 +1,8 @@
 //! A continuous-time Markov chain in compressed rows.
 
+use rustc_hash::FxHashMap;
+
 use crate::error::Error;
-use crate::reduce::Level;
 
 /// States are numbered from zero in the order in which they were found.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +71,49 @@ impl Memory {
             help: "the chain fits, the factors or the table of steps that solve it do not: raise it with --max-memory, or make counters and Erlang \
                    shapes smaller",
         }
+    }
+}
+
+/// A counter that only rises: which of its heights have equal blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Level {
+    pub(crate) variable: usize,
+    /// The height at which the model starts.
+    pub(crate) bottom: i64,
+    /// The block of each height from the bottom up.
+    pub(crate) class: Vec<u32>,
+    /// A height of each block.
+    pub(crate) representatives: Vec<i64>,
+    /// Blocks entered from each block by a rise.
+    pub(crate) above: FxHashMap<(u32, u32), Vec<u32>>,
+}
+
+impl Level {
+    pub(crate) fn class_of(&self, height: i64) -> u32 {
+        let place = usize::try_from(height - self.bottom).expect("a level variable only rises");
+        self.class[place]
+    }
+
+    /// The block of the height at `place`, counted from the bottom.
+    pub(crate) fn class_at(&self, place: usize) -> u32 {
+        self.class[place]
+    }
+
+    pub(crate) fn representative(&self, class: u32) -> i64 {
+        self.representatives[class as usize]
+    }
+
+    /// The blocks that a rise may enter, by the height it starts from.
+    pub(crate) fn above(&self, class: u32, rise: u32) -> Vec<u32> {
+        self.above.get(&(class, rise)).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn levels(&self) -> usize {
+        self.class.len()
+    }
+
+    pub(crate) fn distinct(&self) -> usize {
+        self.representatives.len()
     }
 }
 

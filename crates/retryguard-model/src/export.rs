@@ -2,11 +2,16 @@
 
 use std::fmt::Write as _;
 
+use crate::build::build;
 use crate::chain::Chain;
-use crate::check::{Constants, Model, whole_chain};
+use crate::elaborate::elaborate;
 use crate::error::Error;
+use crate::input::{Constants, Model, open_constant};
 use crate::options::Options;
 use crate::program::Program;
+use crate::reduce::Reduction;
+use crate::syntax::ast;
+use crate::wanted::Wanted;
 
 /// A language to export a chain in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +48,35 @@ pub fn export(
         Format::Drn => drn(&program, &chain, &mut out),
     }
     Ok(out)
+}
+
+/// The chain with every label and every reward structure, for others to read, and what was reduced in words.
+fn whole_chain(
+    model: &Model,
+    constants: &Constants,
+    options: &Options,
+    which: Which,
+) -> Result<(Program, Chain, Vec<String>), Error> {
+    let file = ast::PropertyFile::default();
+    let (program, scope) = elaborate(&model.tree, &file, constants)?;
+    open_constant(&model.tree, &file, &scope)?;
+    let wanted = Wanted {
+        rewards: (0..program.rewards.len()).collect(),
+        conditions: program
+            .labels
+            .iter()
+            .map(|(_, condition)| condition.clone())
+            .collect(),
+        values: Vec::new(),
+        stop: None,
+        valuations: true,
+    };
+    let reduction = match which {
+        Which::Written => Reduction::default(),
+        Which::Reduced => Reduction::without_levels(&program, &wanted).exact(),
+    };
+    let chain = build(&program, &wanted, &reduction, options)?;
+    Ok((program, chain, reduction.notes))
 }
 
 fn dot(program: &Program, chain: &Chain, out: &mut String) {

@@ -1,6 +1,6 @@
 //! What is made of the answers of the states that a filter chooses.
 
-use crate::check::Outcome;
+use crate::answer::Outcome;
 use crate::elaborate::Value;
 use crate::error::Error;
 use crate::syntax::ast::FilterKind;

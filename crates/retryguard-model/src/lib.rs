@@ -4,6 +4,7 @@
 //! [`Properties::parse`] reads what is asked, [`check`] answers. Chains are built explicitly, after reductions that are found
 //! in the text of the model and change no answer.
 
+mod answer;
 mod build;
 mod chain;
 mod check;
@@ -12,9 +13,11 @@ pub mod closed_forms;
 mod drift;
 mod elaborate;
 mod error;
+mod evaluate;
 mod export;
 mod expr;
 mod filter;
+mod input;
 mod options;
 mod program;
 mod questions;
@@ -25,11 +28,14 @@ mod source;
 mod syntax;
 mod truncated;
 mod values;
+mod wanted;
 
-pub use check::{Answer, Constants, Model, Outcome, Properties, Refused, check, check_each};
+pub use answer::{Answer, Outcome, Refused};
+pub use check::{check, check_each};
 pub use elaborate::Value;
 pub use error::{Error, File};
 pub use export::{Format, Which, export};
+pub use input::{Constants, Model, Properties};
 pub use options::Options;
 pub use source::Span;
 

@@ -1,9 +1,9 @@
 //! What a set of questions needs of a chain.
 
-use crate::build::Wanted;
 use crate::elaborate::properties::{Formula, Operator};
 use crate::expr::Expr;
 use crate::syntax::ast;
+use crate::wanted::Wanted;
 
 /// A property and what it means.
 pub(crate) type Question<'q> = (&'q ast::Property, Formula);

@@ -1,20 +1,22 @@
 //! All questions about one model: what is built for them, on which of the ways they are answered.
 
-use crate::build::{Wanted, build};
+use crate::answer::{Answer, Outcome};
+use crate::build::build;
 use crate::chain::Chain;
-use crate::check::{Answer, Outcome};
 use crate::clock::Stopwatch;
 use crate::elaborate::Value;
 use crate::elaborate::properties::{Formula, Operator, Query};
 use crate::error::Error;
+use crate::evaluate::{Evaluation, earned, slot};
 use crate::options::Options;
 use crate::program::Program;
 use crate::questions::{Question, collect, common_stop, levels_know, needs_states};
 use crate::reduce::Reduction;
 use crate::solve;
 use crate::syntax::ast;
-use crate::truncated;
+use crate::truncated::{self, NO_UPPER_BOUND};
 use crate::values::Values;
+use crate::wanted::Wanted;
 
 /// Likelihoods below which states are left unexplored, tried from the finest.
 const TRUNCATIONS: &[f64] = &[1e-20, 1e-14, 1e-10, 1e-7, 1e-5];
@@ -26,20 +28,16 @@ fn cut_note(limit: f64, chain: &Chain) -> String {
     )
 }
 
-/// Said with a reward whose upper bound is infinite.
-pub(crate) const NO_UPPER_BOUND: &str = "the value is at least the one given; lower --truncate, or raise --max-states and --max-memory, until \
-     nothing is truncated; or ask for the reward within a time, R=? [ C<=t ], of states that earn a constant";
-
 pub(crate) struct Session<'s> {
     pub(crate) program: &'s Program,
     pub(crate) options: &'s Options,
 }
 
 /// A chain and where it keeps what was wanted of it.
-pub(crate) struct Built {
-    pub(crate) chain: Chain,
-    pub(crate) wanted: Wanted,
-    pub(crate) reduction: Reduction,
+struct Built {
+    chain: Chain,
+    wanted: Wanted,
+    reduction: Reduction,
     build_seconds: f64,
     notes: Vec<String>,
 }
@@ -255,17 +253,24 @@ impl Session<'_> {
     ) -> Result<Answer, Error> {
         let watch = Stopwatch::start();
         let chain = &built.chain;
+        let evaluation = Evaluation {
+            program: self.program,
+            options: self.options,
+            chain,
+            wanted: &built.wanted,
+            reduction: &built.reduction,
+        };
         let mut notes = built.notes.clone();
         let mut listed = Vec::new();
         let outcome = match formula {
-            Formula::Query(query) if !chain.cut.is_empty() => self.between(built, query, &mut notes)?,
+            Formula::Query(query) if !chain.cut.is_empty() => evaluation.between(query, &mut notes)?,
             Formula::Filter(filter) => {
-                let (outcome, named) = self.filtered(built, filter, &property.text)?;
-                let show = |(s, value): (usize, Value)| (self.program.show(self.valuation(built, s)), value);
+                let (outcome, named) = evaluation.filtered(filter, &property.text)?;
+                let show = |(s, value): (usize, Value)| (self.program.show(evaluation.valuation(s)), value);
                 listed = named.into_iter().map(show).collect();
                 outcome
             }
-            other => match self.evaluate(built, other)? {
+            other => match evaluation.evaluate(other)? {
                 Values::Truths(truths) => Outcome::Truth(chain.initial.iter().all(|s| truths[*s as usize])),
                 Values::Numbers(values) => {
                     let initial: Vec<f64> = chain.initial.iter().map(|s| values[*s as usize]).collect();
@@ -298,23 +303,6 @@ impl Session<'_> {
             listed,
         })
     }
-}
-
-/// What a state earns per unit of time, its transitions included.
-pub(crate) fn earned(chain: &Chain, slot: usize) -> Vec<f64> {
-    chain.state_rewards[slot]
-        .iter()
-        .zip(&chain.transition_rewards[slot])
-        .map(|(state, transitions)| state + transitions)
-        .collect()
-}
-
-pub(crate) fn slot(wanted: &Wanted, place: usize) -> usize {
-    wanted
-        .rewards
-        .iter()
-        .position(|known| *known == place)
-        .expect("every reward was collected")
 }
 
 fn outcome(query: &Query, initial: &[f64]) -> Outcome {

@@ -4,8 +4,8 @@
 //! two things that are: nothing, and the most there can be. Both are solved for on the explored part, so the two values enclose the
 //! true one; how far they are apart is the probability of leaving the explored part, times what is at stake there.
 
+use crate::answer::Outcome;
 use crate::chain::Chain;
-use crate::check::Outcome;
 use crate::elaborate::properties::{Comparison, Formula, Operator, Query};
 use crate::error::Error;
 use crate::expr::Expr;
@@ -16,6 +16,10 @@ use crate::solve;
 const SOLVED: f64 = 1e-9;
 /// What the tails of Poisson weights that are cut may hide of a probability.
 const TAILS: f64 = 1e-13;
+
+/// Said with a reward whose upper bound is infinite.
+pub(crate) const NO_UPPER_BOUND: &str = "the value is at least the one given; lower --truncate, or raise --max-states and --max-memory, until \
+     nothing is truncated; or ask for the reward within a time, R=? [ C<=t ], of states that earn a constant";
 
 /// No more than the value that was solved for is in truth.
 pub(crate) fn lowered(value: f64) -> f64 {

@@ -5,6 +5,7 @@ mod contest;
 mod figures;
 mod matrix;
 mod paper;
+mod plain;
 mod recovery;
 
 use std::{fs, path::PathBuf};

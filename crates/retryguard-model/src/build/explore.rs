@@ -5,7 +5,6 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
-use super::Wanted;
 use super::guard::{Guard, Number};
 use super::initial::initial_states;
 use super::pack::{Key, Packing};
@@ -16,6 +15,7 @@ use crate::options::Options;
 use crate::program::Program;
 use crate::reduce::{Reduction, Step};
 use crate::source::Span;
+use crate::wanted::Wanted;
 
 /// How often limits and progress are looked at.
 const CHECK_EVERY: usize = 1 << 14;
@@ -237,7 +237,7 @@ impl<K: Key> Explorer<'_, K> {
         &mut self,
         number: u32,
         state: &[i64],
-        level: Option<&crate::reduce::Level>,
+        level: Option<&crate::chain::Level>,
         successor: &mut [i64],
         rate: f64,
         likely: f64,

@@ -1,42 +1,11 @@
 //! The values of constants: defined by an expression, or given from outside.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 use super::scope::Scope;
+use super::value::Value;
 use crate::error::Error;
 use crate::syntax::ast::{self, ExprKind, Type};
-
-/// The value of a constant.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
-    /// A whole number.
-    Int(i64),
-    /// A double.
-    Real(f64),
-    /// A truth value.
-    Bool(bool),
-}
-
-impl Value {
-    pub(crate) fn number(self) -> Option<f64> {
-        match self {
-            Value::Int(value) => Some(value as f64),
-            Value::Real(value) => Some(value),
-            Value::Bool(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Int(value) => value.fmt(f),
-            Value::Real(value) => value.fmt(f),
-            Value::Bool(value) => value.fmt(f),
-        }
-    }
-}
 
 /// How long a chain of constants that use each other may be.
 const MAX_CHAIN: usize = 500;

@@ -5,6 +5,7 @@ mod constants;
 mod modules;
 pub(crate) mod properties;
 mod scope;
+mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +14,8 @@ use crate::expr::{Expr, Kind};
 use crate::program::{Program, RewardItem, Rewards};
 use crate::syntax::ast;
 
-pub use constants::Value;
 pub(crate) use scope::Scope;
+pub use value::Value;
 
 /// Resolves `model` with the given values of its open constants.
 ///

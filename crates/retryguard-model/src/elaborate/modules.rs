@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::Renames;
-use super::constants::Value;
 use super::scope::Scope;
+use super::value::Value;
 use crate::error::Error;
 use crate::expr::{Expr, Kind};
 use crate::program::{Command, Update, Variable};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use super::Renames;
-use super::constants::Value;
+use super::value::Value;
 use crate::error::Error;
 use crate::expr::{Arithmetic, Compare, Expr, Kind, Rounding};
 use crate::source::Span;

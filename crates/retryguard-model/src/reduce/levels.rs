@@ -6,53 +6,12 @@
 use rustc_hash::FxHashMap;
 
 use super::signature::{Joint, Signature, Target, touching};
+use crate::chain::Level;
 use crate::expr::Expr;
 use crate::program::Program;
 
 /// Counters longer than this are left alone: every height is solved once.
 const MAX_LEVELS: u64 = 1_000_000;
-
-#[derive(Clone, Debug)]
-pub(crate) struct Level {
-    pub(crate) variable: usize,
-    /// The height at which the model starts.
-    pub(crate) bottom: i64,
-    /// The block of each height from the bottom up.
-    class: Vec<u32>,
-    /// A height of each block.
-    representatives: Vec<i64>,
-    /// Blocks entered from each block by a rise.
-    above: FxHashMap<(u32, u32), Vec<u32>>,
-}
-
-impl Level {
-    pub(crate) fn class_of(&self, height: i64) -> u32 {
-        let place = usize::try_from(height - self.bottom).expect("a level variable only rises");
-        self.class[place]
-    }
-
-    /// The block of the height at `place`, counted from the bottom.
-    pub(crate) fn class_at(&self, place: usize) -> u32 {
-        self.class[place]
-    }
-
-    pub(crate) fn representative(&self, class: u32) -> i64 {
-        self.representatives[class as usize]
-    }
-
-    /// The blocks that a rise may enter, by the height it starts from.
-    pub(crate) fn above(&self, class: u32, rise: u32) -> Vec<u32> {
-        self.above.get(&(class, rise)).cloned().unwrap_or_default()
-    }
-
-    pub(crate) fn levels(&self) -> usize {
-        self.class.len()
-    }
-
-    pub(crate) fn distinct(&self) -> usize {
-        self.representatives.len()
-    }
-}
 
 /// The counter that saves most.
 pub(super) fn find(program: &Program, joint: &Joint) -> Option<Level> {

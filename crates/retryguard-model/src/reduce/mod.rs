@@ -18,11 +18,10 @@ mod signature;
 mod symmetry;
 mod unreached;
 
-use crate::build::Wanted;
-use crate::chain::Chain;
+use crate::chain::{Chain, Level};
 use crate::program::Program;
+use crate::wanted::Wanted;
 
-pub(crate) use levels::Level;
 pub(crate) use unreached::{Step, Unreached};
 
 /// A variable of which so few values are left is reduced enough.

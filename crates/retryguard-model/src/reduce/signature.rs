@@ -1,8 +1,8 @@
 //! The program with its synchronisation multiplied out, and what is left of it when one variable has a value.
 
-use crate::build::Wanted;
 use crate::expr::Expr;
 use crate::program::{Command, Program, RewardItem};
+use crate::wanted::Wanted;
 
 /// How many combinations of updates are looked at. Beyond, nothing is reduced.
 const MAX_ALTERNATIVES: usize = 20_000;

@@ -3,11 +3,11 @@
 
 use std::cell::OnceCell;
 
+use super::direct::{Direct, within};
 use super::eliminate::{Factor, Made, Planned, Room};
 use super::gradients::{Gradients, STEPS};
 use super::krylov::Krylov;
 use super::lane::Lane;
-use super::linear::{Direct, within};
 use crate::chain::Chain;
 use crate::error::Error;
 

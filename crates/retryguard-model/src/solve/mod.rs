@@ -5,6 +5,7 @@
 //! beside 0.02 cost no digits. Bounded questions are answered by uniformisation.
 
 mod dense;
+mod direct;
 mod dissect;
 mod eliminate;
 mod fronts;

@@ -1,9 +1,10 @@
 //! The long run: a chain settles in one of the components that nothing leaves, and there in its stationary distribution.
 
+use super::direct::within;
 use super::eliminate::{Factor, Made, Planned, Room};
 use super::gradients::Gradients;
 use super::iterate::{Budget, MAX_SWEEPS, Settling};
-use super::linear::{CHEAP_WORK, solve_once, within};
+use super::linear::{CHEAP_WORK, solve_once};
 use super::scc::components;
 use super::shares::Shares;
 use crate::chain::{Chain, Memory, index};

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::jobs;
 
-pub(crate) fn folder(name: &str) -> PathBuf {
+fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
@@ -27,19 +27,14 @@ fn ours(model: &str, properties: &[String], constants: &Constants, reduce: bool)
 }
 
 /// Ours one property at a time, so that each takes its own way through reductions and levels.
-pub(crate) fn one_by_one(
-    model: &str,
-    properties: &[String],
-    constants: &Constants,
-    reduce: bool,
-) -> Vec<Outcome> {
+fn one_by_one(model: &str, properties: &[String], constants: &Constants, reduce: bool) -> Vec<Outcome> {
     properties
         .iter()
         .flat_map(|property| ours(model, std::slice::from_ref(property), constants, reduce))
         .collect()
 }
 
-pub(crate) fn agree(theirs: &serde_json::Value, ours: &Outcome) -> bool {
+fn agree(theirs: &serde_json::Value, ours: &Outcome) -> bool {
     match (theirs, ours) {
         (serde_json::Value::Bool(a), Outcome::Truth(b)) => a == b,
         (serde_json::Value::String(text), Outcome::Number(b)) => text == "Infinity" && b.is_infinite(),

@@ -5,7 +5,6 @@ mod agreement;
 mod jobs;
 mod language;
 mod limits;
-mod plain;
 mod properties;
 mod reductions;
 mod refusals;

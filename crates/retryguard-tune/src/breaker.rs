@@ -3,13 +3,11 @@
 use retryguard_model::{Constants, Value};
 use serde_json::{Map, json};
 
+use crate::lower::RESPONSE;
 use crate::search::{Search, micros, number, own, time, whole};
 use crate::{Error, Lowered};
 
 const NAMES: &[&str] = &["MAX_ERR", "MAX_SUC", "MIN_TO", "MAX_TO"];
-
-/// The mean response time is five units of the model.
-const RESPONSE: f64 = 5.0;
 
 impl Search {
     /// Over the breaker. `as_retries` is the same service lowered by [`crate::Pattern::Retry`]: without its retries it is what the

@@ -1,14 +1,19 @@
 //! From a policy to a model, and from a model to better parameters.
 //!
-//! [`lower()`] turns the settings of one service into a continuous-time Markov chain with two questions: how long the client needs
-//! in total, and for how long it holds the network. [`Search`] tries other parameters and keeps those with the least contention
+//! [`lower()`] turns the settings of one service into a continuous-time Markov chain with three questions: how long the client needs
+//! in total, for how long it holds the network, and how much of that ends in failures. [`Lowered::costs`] answers them in seconds,
+//! [`Lowered::influences`] says which assumption they depend on most. [`Search`] tries other parameters and keeps those with the least contention
 //! for at most so much more time.
 
 mod breaker;
+mod costs;
+mod influence;
 mod lower;
 mod retries;
 mod search;
 
+pub use costs::{CALLS, Costs};
+pub use influence::Influence;
 pub use lower::{Lowered, Pattern, Row, lower};
 pub use search::{Candidate, Found, Search, more};
 

@@ -14,6 +14,9 @@ const RETRY: &str = include_str!("../models/retry.prism");
 const BREAKER: &str = include_str!("../models/breaker.prism");
 const TIMES: &str = include_str!("../models/times.props");
 
+/// The mean response time, in units of the model.
+pub(crate) const RESPONSE: f64 = 5.0;
+
 /// One answer and the constants it is for.
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -74,8 +77,11 @@ pub fn lower(
         losses.push("no attempt timeout: the model gives up after twice the mean response time".to_owned());
         2.0 * response
     });
-    let unit = response / 5.0;
+    let unit = response / RESPONSE;
     let mut constants = Constants::from([
+        ("MRT".to_owned(), Value::Real(RESPONSE)),
+        ("MIRT".to_owned(), Value::Real(1.0)),
+        ("MAX_RBF".to_owned(), Value::Int(10)),
         ("CONN_TO".to_owned(), Value::Real(timeout / unit)),
         ("RES_TO".to_owned(), Value::Real(timeout / unit)),
     ]);
@@ -230,7 +236,13 @@ impl Lowered {
         }
     }
 
-    /// Total and contention time at every availability.
+    /// The mean response time of the target, in seconds.
+    #[must_use]
+    pub fn response(&self) -> f64 {
+        RESPONSE * self.unit
+    }
+
+    /// Total time, contention time and the time of attempts that fail at every availability.
     ///
     /// # Errors
     /// Where the model checker refuses.
@@ -289,6 +301,6 @@ mod tests {
         assert!((number("MAX_BO") / number("MIN_BO") - 2.0).abs() < 1e-9);
         assert_eq!(number("MAX_RET"), 5.0);
         assert!(found.losses.iter().any(|loss| loss.contains("exponential")));
-        assert_eq!(found.solve().unwrap().len(), 2);
+        assert_eq!(found.solve().unwrap().len(), 3);
     }
 }

@@ -3,6 +3,7 @@
 mod constants;
 mod output;
 pub(crate) mod policy;
+mod report;
 mod usage;
 
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use retryguard_tune::Row;
   retryguard check model.prism --prop 'P=? [ F<=10 x=3 ]'
   retryguard check --policy policy.yaml --service payments
   retryguard check --policy virtual-service.yaml --service reviews --response-time 50ms
-  retryguard check --suite resiliency-patterns --json")]
+  retryguard check --policy policy.yaml --service payments --svg trade-off.svg")]
 pub(crate) struct Check {
     /// The model: a file in the PRISM language that describes a ctmc.
     model: Option<PathBuf>,
@@ -51,6 +52,9 @@ pub(crate) struct Check {
     reduced: bool,
     #[command(flatten)]
     world: policy::World,
+    /// With --policy: try other settings, as `retryguard tune` does, and draw the trade-off.
+    #[arg(long, value_name = "FILE", requires = "policy", conflicts_with = "csv")]
+    svg: Option<PathBuf>,
     /// Build the chain as written, without reductions.
     #[arg(long)]
     no_reduce: bool,
@@ -192,8 +196,17 @@ impl Check {
         for loss in &lowered.losses {
             eprintln!("loss: {loss}");
         }
-        eprintln!("one unit of time is {:.3} ms", lowered.unit * 1e3);
-        self.print_rows(&lowered.solve()?, &lowered.losses)
+        let rows = lowered.solve()?;
+        if self.csv {
+            eprintln!("one unit of time is {:.3} ms", lowered.unit * 1e3);
+            return self.print_rows(&rows, &lowered.losses);
+        }
+        let report = report::Report::new(&self.world, &lowered, &rows, self.svg.as_deref())?;
+        print(&if self.json {
+            report.json(&rows, &lowered.losses)
+        } else {
+            report.text()
+        })
     }
 
     fn print_rows(&self, rows: &[Row], losses: &[String]) -> anyhow::Result<()> {

@@ -68,12 +68,16 @@ fn number_text(value: f64) -> String {
 
 /// With what the model leaves out, where it was made from something larger.
 pub(super) fn json(rows: &[Row], losses: &[String]) -> String {
+    format!("{:#}\n", json_value(rows, losses))
+}
+
+pub(super) fn json_value(rows: &[Row], losses: &[String]) -> serde_json::Value {
     let results: Vec<serde_json::Value> = rows.iter().map(row_json).collect();
     let mut all = json!({ "results": results });
     if !losses.is_empty() {
         all["losses"] = json!(losses);
     }
-    format!("{all:#}\n")
+    all
 }
 
 fn row_json(row: &Row) -> serde_json::Value {

@@ -72,6 +72,15 @@ impl World {
             .with_context(|| format!("--availability {}", self.availability))?;
         Ok(lower(&service.target, response, pattern.into(), availabilities)?)
     }
+
+    /// The retries of the same service. Without them it is what a pattern is compared with.
+    pub(crate) fn as_retries(&self) -> anyhow::Result<Lowered> {
+        let retries = World {
+            pattern: Some(Pattern::Retry),
+            ..self.clone()
+        };
+        retries.lower()
+    }
 }
 
 /// At an availability of nothing no request succeeds, so that every expected time is infinite and nothing can be compared.

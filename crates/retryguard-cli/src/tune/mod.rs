@@ -4,7 +4,7 @@ mod clean;
 mod picture;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
@@ -15,6 +15,9 @@ use serde_json::json;
 use crate::check::policy::{Pattern, World};
 use crate::check::{Wrong, exit};
 
+/// The extra time that is allowed unless another is given, in percent.
+pub(crate) const MORE_TIME: f64 = 10.0;
+
 /// Find the parameters of retries or of a breaker that minimise contention for at most x % more total time.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -24,7 +27,7 @@ pub(crate) struct Tune {
     #[command(flatten)]
     world: World,
     /// How much more total time than without the pattern may be spent, in percent, averaged over the availabilities.
-    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = MORE_TIME)]
     more_time: f64,
     /// Write the trade-off as a picture.
     #[arg(long, value_name = "FILE")]
@@ -50,22 +53,7 @@ impl Tune {
         let mut world = self.world.clone();
         world.pattern = world.pattern.or(Some(Pattern::Retry));
         let lowered = world.lower().map_err(Wrong)?;
-        let search = match world.pattern {
-            Some(Pattern::Breaker) => {
-                let as_retries = World {
-                    pattern: Some(Pattern::Retry),
-                    ..world.clone()
-                };
-                Search::breaker(&lowered, &as_retries.lower()?)?
-            }
-            _ => Search::retries(&lowered)?,
-        };
-        let service = clean::Service::of(&world)?;
-        let found = search.run(&lowered, self.more_time, &|proposed| service.passes(proposed))?;
-        if let Some(path) = &self.svg {
-            let text = picture::svg(&found, self.more_time, search.without.0);
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        }
+        let (search, found) = tuned(&world, &lowered, self.more_time, self.svg.as_deref())?;
         crate::output::print(&if self.json {
             self.json(&lowered, &search, &found)
         } else {
@@ -92,6 +80,26 @@ impl Tune {
             json!({"totalTime": found.plain.total, "contentionTime": found.plain.contention});
         format!("{out:#}\n")
     }
+}
+
+/// Searches for better settings, and draws the trade-off where a file is given.
+pub(crate) fn tuned(
+    world: &World,
+    lowered: &Lowered,
+    more_time: f64,
+    picture: Option<&Path>,
+) -> anyhow::Result<(Search, Found)> {
+    let search = match world.pattern {
+        Some(Pattern::Breaker) => Search::breaker(lowered, &world.as_retries()?)?,
+        _ => Search::retries(lowered)?,
+    };
+    let service = clean::Service::of(world)?;
+    let found = search.run(lowered, more_time, &|proposed| service.passes(proposed))?;
+    if let Some(path) = picture {
+        let text = picture::svg(&found, more_time, search.without.0);
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok((search, found))
 }
 
 fn text(lowered: &Lowered, search: &Search, found: &Found) -> String {

@@ -248,10 +248,10 @@ fn check_lists_what_the_model_leaves_out() {
     for loss in LOSSES {
         assert!(listed.contains(loss) && talk.contains(loss), "{listed}\n{talk}");
     }
-    // Two questions at two availabilities; a target that is there more often is waited for less.
+    // Three questions at two availabilities; a target that is there more often is waited for less.
     let results = results(&found);
-    assert_eq!(results.len(), 4);
-    for name in ["total", "contention"] {
+    assert_eq!(results.len(), 6);
+    for name in ["total", "contention", "failing"] {
         let values: Vec<f64> = results
             .iter()
             .filter(|result| result["name"] == name)
@@ -259,6 +259,52 @@ fn check_lists_what_the_model_leaves_out() {
             .collect();
         assert!(values[0] > values[1], "{name}: {values:?}");
     }
+}
+
+/// What an engineer reads: seconds, shares and the assumption that matters most.
+#[test]
+fn check_answers_in_seconds_and_says_what_matters() {
+    let output = payments("check", &[]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert!(text.starts_with("100 calls of payments that succeed"), "{text}");
+    assert!(
+        text.contains("availability 0.6: ") && text.contains("availability 0.9: "),
+        "{text}"
+    );
+    assert!(
+        text.contains("% of it on attempts that fail; without retries "),
+        "{text}"
+    );
+    assert!(
+        text.contains("  availability of the target ") && text.contains("  retries "),
+        "{text}"
+    );
+
+    let picture = scratch("checked.svg");
+    let found = json(&payments(
+        "check",
+        &["--json", "--svg", &picture.display().to_string()],
+    ));
+    let unit = number(&found["responseSeconds"]) / 5.0;
+    let model = results(&found)
+        .iter()
+        .find(|result| result["name"] == "total")
+        .expect("an answer");
+    let written = &found["asWritten"][0];
+    let seconds = number(&model["value"]) * unit;
+    assert!(
+        (number(&written["totalSeconds"]) / seconds - 1.0).abs() < 1e-9,
+        "{found}"
+    );
+    assert!(number(&written["failingSeconds"]) < number(&written["networkSeconds"]));
+    assert!(number(&written["networkSeconds"]) < number(&written["totalSeconds"]));
+    assert!(number(&found["withoutRetries"][0]["totalSeconds"]) > 0.0);
+    assert!(number(&found["tuned"][0]["totalSeconds"]) > 0.0 && found["policy"].is_string());
+    let first = &found["influences"][0];
+    assert!(number(&first["totalPercent"]).abs() > 0.1, "{found}");
+    let picture = std::fs::read_to_string(picture).expect("the picture is written");
+    assert!(picture.contains("as written") && picture.contains("tuned"));
 }
 
 #[test]

@@ -1,0 +1,184 @@
+//! `check --policy` in the user's units: how long calls take, what part of it fails, and which assumption matters most.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use retryguard_tune::{CALLS, Costs, Found, Influence, Lowered, Row, Search};
+use serde_json::{Value, json};
+
+use super::policy::{Pattern, World};
+use crate::tune::{MORE_TIME, tuned};
+
+/// Influences below this, in percent for 1 %, are not printed as text.
+const SLIGHT: f64 = 0.005;
+
+/// What a policy costs, and what that depends on.
+pub(super) struct Report {
+    service: String,
+    response: f64,
+    /// What the pattern is compared with, in words and as a key.
+    without_name: (&'static str, &'static str),
+    written: Vec<Costs>,
+    without: Vec<Costs>,
+    influences: Vec<Influence>,
+    /// The settings in words, the keys of a policy, and what they cost.
+    tuned: Option<(String, String, Vec<Costs>)>,
+}
+
+impl Report {
+    /// The search for better settings takes a hundred solves and more, so that it is made for a picture only.
+    pub(super) fn new(
+        world: &World,
+        lowered: &Lowered,
+        rows: &[Row],
+        picture: Option<&Path>,
+    ) -> anyhow::Result<Report> {
+        let pattern = match lowered.constants.contains_key("MAX_ERR") {
+            true => Pattern::Breaker,
+            false => Pattern::Retry,
+        };
+        let written = lowered.costs_of(rows)?;
+        let better = match picture {
+            None => None,
+            Some(_) => {
+                let world = World {
+                    pattern: Some(pattern),
+                    ..world.clone()
+                };
+                let (search, found) = tuned(&world, lowered, MORE_TIME, picture)?;
+                Some(proposal(lowered, &search, &found)?)
+            }
+        };
+        Ok(Report {
+            service: world.service.clone().unwrap_or_default(),
+            response: lowered.response(),
+            without_name: match pattern {
+                Pattern::Breaker => ("without a breaker", "withoutBreaker"),
+                Pattern::Retry => ("without retries", "withoutRetries"),
+            },
+            without: world.as_retries()?.without_retries().costs()?,
+            influences: lowered.influences(&written)?,
+            written,
+            tuned: better,
+        })
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut out = format!(
+            "{CALLS} calls of {} that succeed, one after the other; a response takes {} on average\n",
+            self.service,
+            seconds(self.response)
+        );
+        for (place, costs) in self.written.iter().enumerate() {
+            let _ = write!(
+                out,
+                "availability {}: {} on average, {:.1} % of it on attempts that fail",
+                costs.availability,
+                seconds(costs.total),
+                costs.failing_percent()
+            );
+            let mut others = vec![(self.without_name.0, &self.without)];
+            if let Some((_, _, costs)) = &self.tuned {
+                others.push(("tuned", costs));
+            }
+            for (name, all) in others {
+                if let Some(costs) = all.get(place) {
+                    let _ = write!(
+                        out,
+                        "; {name} {} and {:.1} %",
+                        seconds(costs.total),
+                        costs.failing_percent()
+                    );
+                }
+            }
+            out.push('\n');
+        }
+        for (setting, head) in [
+            (
+                false,
+                "what matters most in the world: the change of the total time for 1 % more",
+            ),
+            (true, "what matters most in the policy"),
+        ] {
+            let _ = writeln!(out, "{head}");
+            let of = self
+                .influences
+                .iter()
+                .filter(|influence| influence.setting == setting);
+            for influence in of {
+                if influence.total.abs() >= SLIGHT {
+                    let _ = writeln!(out, "  {:<45} {:+.2} %", influence.what, influence.total);
+                } else {
+                    let _ = writeln!(out, "  {:<45} below 0.01 %", influence.what);
+                }
+            }
+        }
+        if let Some((words, keys, _)) = &self.tuned {
+            let _ = writeln!(out, "tuned: {words}");
+            for line in keys.lines() {
+                let _ = writeln!(out, "    {line}");
+            }
+        }
+        out
+    }
+
+    /// With the rows of the model, whose times are in its own units.
+    pub(super) fn json(&self, rows: &[Row], losses: &[String]) -> String {
+        let mut all = super::output::json_value(rows, losses);
+        let costs = |costs: &[Costs]| -> Vec<Value> { costs.iter().map(costs_json).collect() };
+        all["calls"] = json!(CALLS);
+        all["responseSeconds"] = json!(self.response);
+        all["asWritten"] = json!(costs(&self.written));
+        all[self.without_name.1] = json!(costs(&self.without));
+        let influences = self.influences.iter().map(|influence| {
+            json!({
+                "assumption": influence.what,
+                "ofThePolicy": influence.setting,
+                "totalPercent": influence.total,
+                "failingPercent": influence.failing,
+            })
+        });
+        all["influences"] = influences.collect();
+        if let Some((_, keys, tuned)) = &self.tuned {
+            all["tuned"] = json!(costs(tuned));
+            all["policy"] = json!(keys);
+        }
+        format!("{all:#}\n")
+    }
+}
+
+/// The tuned settings in words, as keys of a policy, and what they cost.
+fn proposal(
+    lowered: &Lowered,
+    search: &Search,
+    found: &Found,
+) -> anyhow::Result<(String, String, Vec<Costs>)> {
+    let chosen = &found.tuned.chosen;
+    let mut other = lowered.clone();
+    other
+        .constants
+        .extend(chosen.iter().map(|(name, value)| (name.clone(), *value)));
+    Ok((
+        (search.words)(chosen, lowered.unit),
+        (search.advice)(chosen, lowered.unit),
+        other.costs()?,
+    ))
+}
+
+fn costs_json(costs: &Costs) -> Value {
+    json!({
+        "availability": costs.availability,
+        "totalSeconds": costs.total,
+        "networkSeconds": costs.contention,
+        "failingSeconds": costs.failing,
+        "failingPercent": costs.failing_percent(),
+    })
+}
+
+fn seconds(time: f64) -> String {
+    match time {
+        time if time < 1.0 => format!("{:.0} ms", time * 1e3),
+        time if time < 100.0 => format!("{time:.1} s"),
+        time => format!("{time:.0} s"),
+    }
+}

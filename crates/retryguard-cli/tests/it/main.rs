@@ -10,6 +10,7 @@ mod lab;
 #[cfg(feature = "lab-real")]
 mod lab_real;
 mod lint;
+mod metastability;
 mod page;
 mod policy_model;
 mod predict;

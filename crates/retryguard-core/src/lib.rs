@@ -21,6 +21,7 @@ pub mod callers;
 pub mod chance;
 pub mod criticality;
 pub mod deadline;
+pub mod endpoints;
 pub mod gate;
 pub mod guard;
 pub mod hedge;

@@ -57,9 +57,9 @@ use crate::{
 pub use permit::{AttemptKind, Permit};
 pub use settings::Settings;
 
+pub(crate) use patience::Patience;
 pub(crate) use permit::{Admission, Queued, Waiter};
 
-use patience::Patience;
 use replace::Numbers;
 
 /// Something that operators want to hear of.

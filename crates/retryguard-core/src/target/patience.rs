@@ -27,7 +27,7 @@ use crate::{call, pace::Pace, time::nanos};
 
 /// Knows how long an attempt must have been given before its silence counts.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// The slowest recent answer, in nanoseconds; zero while none is known.
     slowest: u64,
     /// Timeouts since the last answer that did not count.
@@ -44,14 +44,14 @@ impl Patience {
     const UNKNOWN: Duration = Duration::from_secs(1);
 
     #[inline]
-    pub(super) fn on_success(&mut self, latency: Duration) {
+    pub(crate) fn on_success(&mut self, latency: Duration) {
         let faded = self.slowest - self.slowest / Self::FADING;
         self.slowest = faded.max(nanos(latency)).max(1);
         self.silent = 0;
     }
 
     /// Whether an attempt that was given this much time, and ran out of it, says that the target is unwell.
-    pub(super) fn is_enough(&mut self, given: Duration, pace: &Pace, rules: &call::Settings) -> bool {
+    pub(crate) fn is_enough(&mut self, given: Duration, pace: &Pace, rules: &call::Settings) -> bool {
         let learned = match self.slowest {
             0 => Self::UNKNOWN,
             slowest => Duration::from_nanos(slowest.saturating_mul(Self::FACTOR)),

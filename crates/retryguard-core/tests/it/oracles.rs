@@ -6,6 +6,7 @@
 mod breaker;
 mod budget;
 mod bulkhead;
+mod endpoints;
 mod gate;
 mod guard;
 mod latency;

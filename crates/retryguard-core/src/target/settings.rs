@@ -1,6 +1,6 @@
 //! What a policy says about one target.
 
-use crate::{breaker, budget, bulkhead, call, gate, guard, hedge, throttle};
+use crate::{breaker, budget, bulkhead, call, endpoints, gate, guard, hedge, throttle};
 
 /// Everything that a compiled policy says about one target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,6 +21,9 @@ pub struct Settings {
     pub hedge: Option<hedge::Settings>,
     /// The guard, if there is one.
     pub guard: Option<guard::Settings>,
+    /// When an endpoint is left out, where a client knows several; `None` for never. The target itself does not read it:
+    /// [`Endpoints`](endpoints::Endpoints) does.
+    pub endpoints: Option<endpoints::Settings>,
     /// Features whose calls are refused.
     pub features_off: Vec<Box<str>>,
 }

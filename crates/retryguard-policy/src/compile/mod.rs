@@ -91,6 +91,13 @@ fn service(name: &str, own: &written::Service, all: &written::Service, mistakes:
             bulkhead: bulkhead(own, all, measured, mistakes),
             hedge: part(&own.hedge, &all.hedge, false, mistakes, limits::hedge),
             guard,
+            endpoints: part(
+                &own.endpoints,
+                &all.endpoints,
+                true,
+                mistakes,
+                recovery::endpoints,
+            ),
             features_off: features_off(all),
         }),
         classifier,

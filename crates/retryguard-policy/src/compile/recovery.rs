@@ -1,8 +1,8 @@
-//! The parts that notice trouble and its end: breaker, guard and the server's shedding.
+//! The parts that notice trouble and its end: breaker, endpoints, guard and the server's shedding.
 
 use std::time::Duration;
 
-use retryguard_core::{Ratio, breaker, guard, shed, time::nanos};
+use retryguard_core::{Ratio, breaker, endpoints, guard, shed, time::nanos};
 
 use super::{copied, means_nothing, ordered, place, value};
 use crate::{
@@ -45,6 +45,28 @@ pub(super) fn breaker(
         probes: copied(&all.probes).unwrap_or(default.probes),
         close_after: copied(&all.close_after).unwrap_or(default.close_after),
         when_down: breaker::WhenDown::Fail,
+    }
+}
+
+pub(super) fn endpoints(
+    _own: &written::Endpoints,
+    all: &written::Endpoints,
+    mistakes: &mut Mistakes,
+) -> endpoints::Settings {
+    let default = endpoints::Settings::default();
+    let (out_for, out_for_at_most) = ordered(
+        ("outFor", &all.out_for),
+        ("outForAtMost", &all.out_for_at_most),
+        (default.out_for, default.out_for_at_most),
+        mistakes,
+    );
+    endpoints::Settings {
+        in_a_row: copied(&all.in_a_row).unwrap_or(default.in_a_row),
+        factor: copied(&all.factor).map_or(default.factor, |factor| factor.0),
+        attempts: copied(&all.attempts).unwrap_or(default.attempts),
+        out_for,
+        out_for_at_most,
+        most_out: copied(&all.most_out).map_or(default.most_out, |share| share.0),
     }
 }
 

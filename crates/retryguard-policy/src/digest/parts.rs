@@ -1,8 +1,8 @@
 //! The machines' settings, taken apart.
 
 use retryguard_core::{
-    Backoff, Failure, backoff, breaker, budget, bulkhead, call, gate, guard, hedge, limiter, shed, target,
-    throttle,
+    Backoff, Failure, backoff, breaker, budget, bulkhead, call, endpoints, gate, guard, hedge, limiter, shed,
+    target, throttle,
 };
 
 use super::line::Lines;
@@ -21,6 +21,7 @@ pub(super) fn target(lines: &mut Lines, settings: &target::Settings) {
         bulkhead,
         hedge,
         guard,
+        endpoints,
         features_off,
     } = settings;
     self::call(lines, call);
@@ -32,6 +33,27 @@ pub(super) fn target(lines: &mut Lines, settings: &target::Settings) {
     part(lines, "hedge", hedge.as_ref(), self::hedge);
     part(lines, "guard", guard.as_ref(), self::guard);
     lines.list("featuresOff", features_off);
+    // Only where they are not the defaults: a policy without these keys keeps the name under which it was measured.
+    if *endpoints != Some(endpoints::Settings::default()) {
+        part(lines, "endpoints", endpoints.as_ref(), self::endpoints);
+    }
+}
+
+fn endpoints(lines: &mut Lines, settings: &endpoints::Settings) {
+    let endpoints::Settings {
+        in_a_row,
+        factor,
+        attempts,
+        out_for,
+        out_for_at_most,
+        most_out,
+    } = settings;
+    lines.add("inARow", in_a_row);
+    lines.ratio("factor", *factor);
+    lines.add("attempts", attempts);
+    lines.span("outFor", *out_for);
+    lines.span("outForAtMost", *out_for_at_most);
+    lines.ratio("mostOut", *most_out);
 }
 
 fn part<T>(lines: &mut Lines, key: &str, settings: Option<&T>, write: impl Fn(&mut Lines, &T)) {

@@ -19,8 +19,8 @@ use crate::{
 
 pub(crate) use number::{Factor, Level, Share, Size, duration};
 pub(crate) use parts::{
-    Breaker, Budget, BudgetForm, Bulkhead, Gate, Guard, GuardMode, Hedge, Idempotency, LimitForm, RetryRate,
-    Server, Throttle, Trip, WhenDown,
+    Breaker, Budget, BudgetForm, Bulkhead, Endpoints, Gate, Guard, GuardMode, Hedge, Idempotency, LimitForm,
+    RetryRate, Server, Throttle, Trip, WhenDown,
 };
 pub(crate) use service::{Document, Growth, Jitter, Service, document};
 pub(crate) use value::{List, OrOff, Switch, Text, TextRule, Word};

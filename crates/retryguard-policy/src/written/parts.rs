@@ -193,6 +193,33 @@ section! {
     }
 }
 
+section! {
+    /// Which of several endpoints an attempt goes to. It acts only where a client knows the endpoints of the service
+    /// (`Endpoints` in the library, `endpoints: known` in a scenario): the less busy of two is taken, a retry goes to one
+    /// that the call has not tried, and an endpoint that fails far more than the others is left out for a while. Afterwards
+    /// single attempts try it. If the others begin to fail as well, all come back.
+    Endpoints in "`endpoints`" {
+        /// Failures in a row after which an endpoint is left out, if so many are unlikely at the failure share of the
+        /// others.
+        "inARow" in_a_row: u32 where 1..=1000 => "5", "the value of Envoy and Finagle; random failures that all endpoints \
+            share need longer rows by themselves";
+        /// How many times the failure share of the others an endpoint's own must be.
+        "factor" factor: Factor where Ratio::ONE..=Ratio::percent(10_000) => "3", "twice the share of the others is within \
+            what unequal requests do";
+        /// The attempts after which an endpoint's failure share means something.
+        "attempts" attempts: u32 where 1..=MANY => "10", "with fewer, two failures would be a share of a quarter";
+        /// How long an endpoint is left out. Each further time doubles it.
+        "outFor" out_for: Duration where MILLI..=HOUR => "3s", "a restart is over by then, and a failed trial costs one \
+            attempt that is retried elsewhere";
+        /// The longest time that an endpoint is left out.
+        "outForAtMost" out_for_at_most: Duration where MILLI..=HOUR => "30s", "an endpoint that is well again is used \
+            within half a minute";
+        /// The share of the endpoints that may be out at once, rounded down: a single endpoint is never left out.
+        "mostOut" most_out: Share where Ratio::ZERO..=Ratio::percent(90) => "50%", "the rest must carry the load; Envoy's \
+            10% leaves out only one of a few";
+    }
+}
+
 words! {
     /// How the guard decides.
     GuardMode { "response" Response, "hysteresis" Hysteresis, "algorithm1" Algorithm1 }

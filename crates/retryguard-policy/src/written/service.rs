@@ -6,8 +6,8 @@ use retryguard_core::{Criticality, Ratio};
 use serde_json::json;
 
 use super::{
-    At, Breaker, Budget, Bulkhead, Factor, Form, Gate, Guard, Hedge, Idempotency, List, OrOff, Server, Size,
-    Switch, Text, TextRule, Word, Written, entries,
+    At, Breaker, Budget, Bulkhead, Endpoints, Factor, Form, Gate, Guard, Hedge, Idempotency, List, OrOff,
+    Server, Size, Switch, Text, TextRule, Word, Written, entries,
     parts::Throttle,
     section::{limits, section},
     value::{word_is_written, words},
@@ -109,6 +109,9 @@ section! {
         "bulkhead" bulkhead: Switch<Bulkhead> => "", "adaptive where nothing is written; see its keys";
         /// Hedging.
         "hedge" hedge: Switch<Hedge> => "off", "see the section";
+        /// Which of several endpoints an attempt goes to.
+        "endpoints" endpoints: Switch<Endpoints> => "on", "it acts only where the endpoints are known. Switched off, no \
+            endpoint is left out, and retries still go to another one";
         /// Retry-After and the do-not-retry mark.
         "gate" gate: Gate => "", "always there: a target's own word is obeyed";
         /// Which requests may be sent twice.

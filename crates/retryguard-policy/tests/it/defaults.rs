@@ -40,6 +40,10 @@ fn an_empty_file_is_the_safe_policy() {
     assert!(matches!(breaker.when_down, WhenDown::Wait { most: 1000 }));
     let bulkhead = target.bulkhead.expect("the bulkhead is on");
     assert!(matches!(bulkhead.limit, Limit::Adaptive(_)));
+    assert_eq!(
+        target.endpoints,
+        Some(retryguard_core::endpoints::Settings::default())
+    );
     assert!(!target.call.retry_retried);
     assert!(target.throttle.is_none() && target.hedge.is_none());
     assert_eq!(service.criticality, Criticality::Critical);

@@ -6,7 +6,7 @@ use retryguard_core::{
     Criticality, Ratio,
     backoff::{Growth, Jitter},
     breaker::{self, Trip},
-    budget, bulkhead, gate, guard, hedge, target,
+    budget, bulkhead, endpoints, gate, guard, hedge, target,
 };
 use retryguard_policy::{Policy, Service};
 
@@ -62,6 +62,19 @@ fn every_part_can_be_switched() {
     assert!(off.budget.is_none() && off.guard.is_none() && off.breaker.is_none());
     let on = target("services: {a: {throttle: on, bulkhead: on, hedge: true}}");
     assert!(on.throttle.is_some() && on.bulkhead.is_some() && on.hedge.is_some());
+    assert!(target("services: {a: {endpoints: off}}").endpoints.is_none());
+    let some = target("services: {a: {endpoints: {inARow: 3, factor: 4, mostOut: 30%, outForAtMost: 2s}}}");
+    assert_eq!(
+        some.endpoints,
+        Some(endpoints::Settings {
+            in_a_row: 3,
+            factor: Ratio::from_parts(4 * Ratio::PARTS),
+            most_out: Ratio::percent(30),
+            out_for: Duration::from_secs(2),
+            out_for_at_most: Duration::from_secs(2),
+            ..endpoints::Settings::default()
+        })
+    );
     let again = target("defaults: {budget: off}\nservices: {a: {budget: on}}");
     assert_eq!(again.budget, Some(budget::Settings::default()));
     assert!(service("services: {a: {server: off}}").server.is_none());

@@ -71,6 +71,7 @@ fn values_out_of_range_name_the_range() {
         ("defaults: {server: {inFlight: 0}}", "from 1 to 1000000"),
         ("defaults: {bulkhead: {limit: 0}}", "from 1 to 1000000"),
         ("defaults: {hedge: {most: 4}}", "from 1 to 3"),
+        ("defaults: {endpoints: {mostOut: 91%}}", "from 0% to 90%"),
         ("defaults: {replayLimit: 2000MiB}", "up to 1024MiB"),
         ("remotePeriod: 0s", "from 1s to 24h"),
     ];
@@ -171,6 +172,10 @@ fn keys_that_contradict_each_other_are_told() {
             "write a number from 1 to 1000",
         ),
         ("defaults: {hedge: {after: 1s, atLeast: 1s}}", "means nothing"),
+        (
+            "defaults: {endpoints: {outFor: 1m, outForAtMost: 30s}}",
+            "`outFor` is above `outForAtMost`",
+        ),
         (
             "defaults: {server: {inFlight: 5, working: 6}}",
             "`working` is above `inFlight`",

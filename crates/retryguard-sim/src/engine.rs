@@ -7,6 +7,7 @@
 mod calls;
 mod clients;
 mod door;
+mod endpoints;
 mod event;
 mod faults;
 mod floor;
@@ -96,6 +97,8 @@ struct Job {
     /// a logarithm before it is known what happens next.
     work: Option<(u64, Stream)>,
     instance: u32,
+    /// The replica that it goes to; [`endpoints::ANY`] where its caller does not know them.
+    replica: u32,
     holds_worker: bool,
     step: u16,
     pending: u32,
@@ -109,6 +112,8 @@ struct Job {
 struct Peer {
     target: Target,
     part: Part,
+    /// The replicas of the service, where the caller knows them.
+    known: Option<Box<endpoints::Known>>,
 }
 
 /// The clocks of the callers of an edge.
@@ -146,6 +151,8 @@ struct Line<'a> {
     plain: bool,
     /// Whether all clients can be one: they share their state, or there is none to be kept apart.
     one_peer: bool,
+    /// Whether its callers know the replicas of the service and choose by our machine, or by the oracle's knowledge.
+    knows: bool,
     peers: Vec<Peer>,
 }
 
@@ -191,6 +198,7 @@ struct Engine<'a> {
     jobs: Slab<Job>,
     /// Deliveries out of an outbox that are under way, and how many wait or are.
     letters: Slab<outbox::Letter>,
+    routes: endpoints::Routes,
     undelivered: usize,
     floors: Vec<Floor>,
     lines: Vec<Line<'a>>,
@@ -228,6 +236,7 @@ impl<'a> Engine<'a> {
                 let service = &world.services[edge.to];
                 let (name, settings) = (&service.name, settings_on(edge, conduct, &service.name));
                 let tells_nothing = service.shedding == Shedding::Off;
+                let knows = edge.knows_endpoints && (conduct.hears_hints() || conduct.oracle);
                 #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
                 let to = edge.to as u32;
                 Line {
@@ -235,7 +244,8 @@ impl<'a> Engine<'a> {
                     to,
                     near: edge.network.is_nothing(),
                     plain: conduct.extra == Extra::None && conduct.hears_hints() && !conduct.oracle,
-                    one_peer: conduct.shared || tells_nothing && conduct.keeps_no_state(&settings),
+                    one_peer: conduct.shared || tells_nothing && !knows && conduct.keeps_no_state(&settings),
+                    knows,
                     settings,
                     clocks: clocks(world, number, conduct),
                     readings: conduct.readings(name),
@@ -270,6 +280,7 @@ impl<'a> Engine<'a> {
             flights: Slab::default(),
             jobs: Slab::default(),
             letters: Slab::default(),
+            routes: endpoints::Routes::default(),
             undelivered: 0,
             floors,
             lines,

@@ -143,6 +143,7 @@ fn world(block: &mut Block<'_>, name: &str, mistakes: &mut Mistakes) -> Option<W
         None => graph::deepest(&services, &clients, &names.edges, at, mistakes)?,
     };
     graph::refuse_circles(&services, &names.edges, at, mistakes);
+    graph::refuse_unknowable(&services, &names.edges, at, mistakes);
     let measure = match measure {
         Some(node) => measured(node, duration, &names, mistakes)?,
         None => Measure {

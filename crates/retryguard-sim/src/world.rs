@@ -65,6 +65,8 @@ pub struct Edge {
     pub network: Distribution,
     /// How long the caller waits for one attempt, where the policy itself does not say.
     pub attempt_timeout: Option<Duration>,
+    /// Whether its callers know the replicas of the service, and send each attempt to one of them.
+    pub knows_endpoints: bool,
     /// The policy on it: the one that is compared, or always the same.
     pub policy: EdgePolicy,
 }

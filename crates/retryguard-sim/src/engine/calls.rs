@@ -12,7 +12,9 @@ use retryguard_core::{
 };
 
 use super::{
-    Clocks, Engine, Event, Flight, Job, Line, Packed, Parent, Peer, descend, door::note_refused,
+    Clocks, Engine, Event, Flight, Job, Line, Packed, Parent, Peer, descend,
+    door::note_refused,
+    endpoints::{ANY, Known},
     record::Recorder,
 };
 use crate::{
@@ -96,6 +98,7 @@ impl Line<'_> {
             self.peers.push(Peer {
                 target,
                 part: Part::new(&self.conduct.extra, entity),
+                known: self.knows.then(|| Box::new(Known::new(self.settings.endpoints))),
             });
         }
     }
@@ -202,7 +205,9 @@ impl Engine<'_> {
                 } else if attempt.ends > self.now {
                     let held = peer.part.hold(self.now);
                     let floor = &mut self.floors[line.to as usize];
-                    let shut = floor.closed_to_all().filter(|_| line.near && held.is_zero());
+                    let shut = floor
+                        .closed_to_all()
+                        .filter(|_| line.near && held.is_zero() && !line.knows);
                     let Some(kind) = shut else {
                         self.send(handle, attempt, held);
                         let target = &mut self.lines[edge].peers[number].target;
@@ -236,13 +241,17 @@ impl Engine<'_> {
 
     #[inline]
     pub(super) fn timer(&mut self, handle: Handle) {
-        let Some(flight) = self.flights.get_mut(handle) else {
+        let Some(mut flight) = self.flights.get_mut(handle) else {
             return;
         };
         if is_orphan(flight, &self.jobs) {
             return self.give_up(handle);
         }
         flight.timer = Instant::NEVER;
+        if self.lines[flight.edge as usize].knows {
+            self.routes_timed(handle);
+            flight = self.flights.get_mut(handle).expect("was just looked at");
+        }
         if flight.held.is_some() {
             return self.held_too_long(handle);
         }
@@ -264,6 +273,7 @@ impl Engine<'_> {
     }
 
     fn give_up(&mut self, handle: Handle) {
+        self.routes_over(handle);
         if let Some(mut flight) = self.flights.remove(handle) {
             let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
             flight.call.abandon(&mut peer.target);
@@ -280,8 +290,11 @@ impl Engine<'_> {
     fn send(&mut self, handle: Handle, attempt: &Attempt, held: Duration) {
         let flight = self.flights.get(handle).expect("was just looked at");
         let line = &self.lines[flight.edge as usize];
-        let request = request(flight, handle, attempt, line.to, line.propagates, self.now);
+        let mut request = request(flight, handle, attempt, line.to, line.propagates, self.now);
         let near = line.near;
+        if line.knows {
+            request.replica = self.route(handle, attempt, request.lineage);
+        }
         let job = self.jobs.insert(request);
         if near && held.is_zero() {
             self.reach(job);
@@ -343,11 +356,15 @@ impl Engine<'_> {
 
     /// An attempt is answered. Its caller may no longer be there.
     pub(super) fn answered(&mut self, handle: Handle, number: u8, outcome: &Outcome) {
-        let Some(flight) = self.flights.get_mut(handle) else {
+        let Some(mut flight) = self.flights.get_mut(handle) else {
             return;
         };
         if is_orphan(flight, &self.jobs) {
             return self.give_up(handle);
+        }
+        if self.lines[flight.edge as usize].knows {
+            self.route_ended(handle, number, outcome);
+            flight = self.flights.get_mut(handle).expect("was just looked at");
         }
         let line = &mut self.lines[flight.edge as usize];
         if !line.plain {
@@ -433,6 +450,9 @@ impl Engine<'_> {
         let (pool, retries, peer) = (flight.pool, flight.call.retries(), flight.peer as usize);
         if flight.charged {
             self.lines[edge as usize].peers[peer].part.on_retry_end();
+        }
+        if self.lines[edge as usize].knows {
+            self.routes_over(handle);
         }
         self.flights.forget(handle);
         self.leave_pool(pool, edge);
@@ -545,6 +565,7 @@ fn request(
         began: now,
         work: None,
         instance: 0,
+        replica: ANY,
         holds_worker: false,
         step: 0,
         pending: 0,

@@ -34,7 +34,7 @@ impl Engine<'_> {
         let line = &mut self.lines[edge];
         let target = &mut line.peers[flight.peer as usize].target;
         let mut door = Door {
-            direct: line.plain && line.near && alone,
+            direct: line.plain && line.near && alone && !line.knows,
             service: line.to as usize,
             floor: &mut self.floors[line.to as usize],
             queue: &mut self.queue,

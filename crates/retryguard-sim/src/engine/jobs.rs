@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use retryguard_core::{Failure, FailureKind, Instant, Outcome, outcome::Hints, shed::Arrival};
 
-use super::{Engine, Event, calls::Ended, descend, floor::Room, pools::Planned};
+use super::{Engine, Event, calls::Ended, descend, endpoints::ANY, floor::Room, pools::Planned};
 use crate::{
     engine::floor::{Given, Source},
     kernel::Handle,
@@ -39,8 +39,13 @@ impl Engine<'_> {
             return self.turn_away(handle, Failure::new(FailureKind::Unreachable));
         }
         if floor.trouble.broken > 0 {
-            let share = f64::from(floor.trouble.broken) / floor.size().max(1.0);
-            if self.seed.stream(lineage, Purpose::Route).with_probability(share) {
+            let meets = if job.replica == ANY {
+                let share = f64::from(floor.trouble.broken) / floor.size().max(1.0);
+                self.seed.stream(lineage, Purpose::Route).with_probability(share)
+            } else {
+                job.replica < floor.trouble.broken
+            };
+            if meets {
                 return self.turn_away(handle, Failure::new(FailureKind::Unreachable));
             }
         }

@@ -56,6 +56,7 @@ fn chain(services: Vec<Service>, rate: f64, seconds: u64) -> World {
             to,
             network: Distribution::NOTHING,
             attempt_timeout: None,
+            knows_endpoints: false,
             policy: EdgePolicy::Compared,
         })
         .collect();

@@ -10,7 +10,7 @@ use retryguard_policy::{
 use super::block::Block;
 use crate::{
     distribution::Distribution,
-    world::{Client, Edge, EdgePolicy, Service},
+    world::{Client, Edge, EdgePolicy, Service, Station},
 };
 
 /// The services by name, and the edges as they are found.
@@ -92,6 +92,7 @@ impl Names {
             to,
             network: way.network,
             attempt_timeout: way.attempt_timeout,
+            knows_endpoints: way.knows_endpoints,
             policy: way.policy,
         });
         self.edges.len() - 1
@@ -103,6 +104,7 @@ impl Names {
 pub(super) struct Way {
     network: Distribution,
     attempt_timeout: Option<Duration>,
+    knows_endpoints: bool,
     policy: EdgePolicy,
 }
 
@@ -111,6 +113,7 @@ impl Default for Way {
         Self {
             network: Distribution::NOTHING,
             attempt_timeout: None,
+            knows_endpoints: false,
             policy: EdgePolicy::Compared,
         }
     }
@@ -122,6 +125,9 @@ pub(super) fn way(block: &mut Block<'_>, mistakes: &mut Mistakes) -> Way {
             .distribution("network", mistakes)
             .unwrap_or(Distribution::NOTHING),
         attempt_timeout: block.duration_or_off("attemptTimeout", mistakes).flatten(),
+        knows_endpoints: block
+            .word("endpoints", &[("known", true), ("unknown", false)], mistakes)
+            .unwrap_or(false),
         policy: match block.text("policy", mistakes) {
             Some(name) => EdgePolicy::Fixed(name),
             None => EdgePolicy::Compared,
@@ -171,6 +177,24 @@ pub(super) fn deepest(
     }
     let most = depth.iter().flatten().max()?;
     depth.iter().position(|depth| depth.as_ref() == Some(most))
+}
+
+/// Only a service with replicas has endpoints that a caller can know.
+pub(super) fn refuse_unknowable(services: &[Service], edges: &[Edge], at: Position, mistakes: &mut Mistakes) {
+    for edge in edges.iter().filter(|edge| edge.knows_endpoints) {
+        if let Some(service) = services.get(edge.to)
+            && !matches!(service.station, Station::Workers { .. })
+        {
+            mistakes.add(
+                at,
+                format!(
+                    "`endpoints: known` on the way to `{}`, which has no replicas",
+                    service.name
+                ),
+                "give the service `replicas` and `workers`, or remove `endpoints`",
+            );
+        }
+    }
 }
 
 /// A request that could come back to where it was would never end.

@@ -28,6 +28,18 @@ faults:
   - {service: ledger, errors: 60%, from: 40s, until: 50s}
 ";
 
+/// A world for the keys of endpoints: clients that know the replicas of a service, of which some are broken.
+const REPLICAS: &str = "
+duration: 60s
+services:
+  store: {replicas: 4, workers: 10, time: {exponential: 20ms}, errors: 1%}
+clients:
+  users: {calls: {to: store, endpoints: known}, rate: 100, deadline: 2s}
+faults:
+  - {service: store, brokenReplicas: 1, from: 5s, until: 20s}
+  - {service: store, brokenReplicas: 1, from: 30s, until: 33s}
+";
+
 /// A key, what stands beside it so that it matters, and two values that must differ in their effect.
 const CHANGES: &[(&str, &str, &str, &str)] = &[
     ("maxRetries", "", "0", "3"),
@@ -212,6 +224,13 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
     ("idempotency.addKeys", "", "false", "true"),
     ("server", "", "on", "off"),
     ("server.inFlight", "", "20", "400"),
+    ("endpoints", "", "on", "off"),
+    ("endpoints.inARow", "endpoints.attempts: 1000", "5", "50"),
+    ("endpoints.factor", "", "3", "100"),
+    ("endpoints.attempts", "endpoints.inARow: 1000", "10", "100"),
+    ("endpoints.outFor", "", "1s", "5s"),
+    ("endpoints.outForAtMost", "", "3s", "30s"),
+    ("endpoints.mostOut", "", "0%", "50%"),
     ("server.queueTime", "", "1ms", "1s"),
     ("server.queueInterval", "server.queueTime: 1ms", "50ms", "5s"),
     ("server.processor", "", "off", "30%"),
@@ -274,10 +293,15 @@ fn policy(pairs: &[(&str, &str)]) -> String {
 }
 
 /// Everything that a run reports, as text.
-fn outcome(text: &str) -> Result<String, String> {
+fn outcome(key: &str, text: &str) -> Result<String, String> {
     let policy = Policy::parse(text).map_err(|mistakes| format!("{text}\n{mistakes}"))?;
+    let world = if key.starts_with("endpoints") {
+        REPLICAS
+    } else {
+        WORLD
+    };
     let scenario =
-        Scenario::parse(WORLD, "keys", &mut |_| Err(String::new())).expect("the world can be read");
+        Scenario::parse(world, "keys", &mut |_| Err(String::new())).expect("the world can be read");
     let run = engine::run(&scenario.world, &Conduct::of_policy("p", policy), &[], Seed(1));
     Ok(format!("{run:?}"))
 }
@@ -353,7 +377,7 @@ fn a_change_of_a_key_changes_the_result() {
             pairs.push((*key, value));
             policy(&pairs)
         };
-        match (outcome(&with(one)), outcome(&with(other))) {
+        match (outcome(key, &with(one)), outcome(key, &with(other))) {
             (Ok(one_run), Ok(other_run)) if one_run != other_run => {}
             (Ok(_), Ok(_)) => silent.push(format!("{key}: {one} or {other} come to the same")),
             (Err(wrong), _) | (_, Err(wrong)) => silent.push(format!("{key}: {wrong}")),

@@ -2,6 +2,7 @@
 
 mod amplification;
 mod catalogue;
+mod endpoints;
 mod keys;
 mod tournament;
 mod worlds;

@@ -20,6 +20,10 @@ pub(crate) fn outcome(
     chosen: &[usize],
     text: &str,
 ) -> Result<Filtered, Error> {
+    // PRISM refuses a filter without states, also where a sum or a count would have a value.
+    if chosen.is_empty() {
+        return Err(empty(text));
+    }
     match values {
         Values::Numbers(values) => numbers(kind, values, chosen, text),
         Values::Truths(values) => truths(kind, values, chosen, text),
@@ -43,9 +47,9 @@ fn numbers(kind: FilterKind, values: &[f64], chosen: &[usize], text: &str) -> Re
         (FilterKind::Sum, _) => number(sum),
         (FilterKind::Print, _) => Ok(named(&|value| value != 0.0)),
         (FilterKind::PrintAll, _) => Ok(named(&|_| true)),
-        (_, []) => Err(empty(text)),
         (FilterKind::State, [_, _, ..]) => Err(several(of.len(), text)),
         (FilterKind::State | FilterKind::First, [first, ..]) => number(*first),
+        (FilterKind::State | FilterKind::First, []) => Err(empty(text)),
         (FilterKind::Min, _) => number(least),
         (FilterKind::Max, _) => number(most),
         (FilterKind::Range, _) => Ok((Outcome::Range(least, most), Vec::new())),
@@ -72,9 +76,9 @@ fn truths(kind: FilterKind, values: &[bool], chosen: &[usize], text: &str) -> Re
         (FilterKind::Exists, _) => truth(yes > 0),
         (FilterKind::Print, _) => named(false),
         (FilterKind::PrintAll, _) => named(true),
-        (_, []) => Err(empty(text)),
         (FilterKind::State, [_, _, ..]) => Err(several(chosen.len(), text)),
         (_, [first, ..]) => truth(values[*first]),
+        (_, []) => Err(empty(text)),
     }
 }
 

@@ -140,14 +140,7 @@ impl Tokens<'_> {
                 self.expect_sign(",", "after the function's name")?;
                 return self.call(function, span);
             }
-            "P" | "R" | "S" if self.properties => return self.query(),
-            "Pmin" | "Pmax" | "Rmin" | "Rmax" => {
-                return Err(Error::with_help(
-                    span,
-                    format!("`{word}` asks for the best choice of a decision process"),
-                    "a ctmc has no choices: ask P=? or R=?",
-                ));
-            }
+            "P" | "R" | "S" | "Pmin" | "Pmax" | "Rmin" | "Rmax" if self.properties => return self.query(),
             "E" | "A" if self.properties => return self.branching(),
             "F" | "G" | "X" | "U" | "W" if self.properties => {
                 return Err(Error::with_help(

@@ -16,10 +16,16 @@ impl Tokens<'_> {
         self.expect_sign("(", "after `filter`")?;
         let (word, span) = self.next();
         let kind = match &word {
-            Token::Word(word) => FilterKind::ALL.iter().find(|(name, _)| name == word),
+            Token::Word(word) => FilterKind::ALL
+                .iter()
+                .find(|(name, _)| name == word)
+                .map(|(_, kind)| *kind),
+            Token::Sign("+") => Some(FilterKind::Sum),
+            Token::Sign("&") => Some(FilterKind::ForAll),
+            Token::Sign("|") => Some(FilterKind::Exists),
             _ => None,
         };
-        let Some((_, kind)) = kind else {
+        let Some(kind) = kind else {
             let known: Vec<&str> = FilterKind::ALL.iter().map(|(name, _)| *name).collect();
             return Err(Error::with_help(
                 span,
@@ -35,11 +41,7 @@ impl Tokens<'_> {
             Expr::new(ExprKind::Bool(true), of.span)
         };
         let end = self.expect_sign(")", "to close the filter")?;
-        let filter = Filter {
-            kind: *kind,
-            of,
-            states,
-        };
+        let filter = Filter { kind, of, states };
         self.node(ExprKind::Filter(Box::new(filter)), start.to(end))
     }
 

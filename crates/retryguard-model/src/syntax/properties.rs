@@ -104,7 +104,13 @@ impl Tokens<'_> {
 
     fn query_inner(&mut self) -> Result<Expr, Error> {
         let (word, start) = self.next();
-        let reward = if word == Token::Word("R".into()) && self.take_sign("{") {
+        let Token::Word(word) = word else {
+            return Err(self.unexpected("P, R or S"));
+        };
+        // A chain has no choices, so that the best and the worst are the same, as they are for PRISM.
+        let choice = word.ends_with("min") || word.ends_with("max");
+        let word = &word[..1];
+        let reward = if word == "R" && self.take_sign("{") {
             let name = match self.peek().clone() {
                 Token::Int(place) => RewardName::Place(place, self.next().1),
                 _ => RewardName::Label(self.quoted("the name of a reward in quotation marks")?),
@@ -114,11 +120,20 @@ impl Tokens<'_> {
         } else {
             None
         };
+        let choice = self.take_word("min") || self.take_word("max") || choice;
+        let place = self.span();
         let bound = self.query_bound()?;
+        if choice && bound.is_some() {
+            return Err(Error::with_help(
+                place,
+                "min and max ask for a value: write `=?` after them",
+                "a ctmc has no choices: P>=0.9 [ … ] compares with a bound",
+            ));
+        }
         self.expect_sign("[", "before what is asked")?;
         let operator = match word {
-            Token::Word(word) if word == "P" => Operator::Probability(self.path()?),
-            Token::Word(word) if word == "R" => Operator::Reward(reward, self.reward_path()?),
+            "P" => Operator::Probability(self.path()?),
+            "R" => Operator::Reward(reward, self.reward_path()?),
             _ => Operator::Steady(self.expression()?),
         };
         if self.is_sign("{") && bound.is_some() {
@@ -160,13 +175,6 @@ impl Tokens<'_> {
     }
 
     fn query_bound(&mut self) -> Result<Option<(Binary, Expr)>, Error> {
-        if self.is_word("min") || self.is_word("max") {
-            return Err(Error::with_help(
-                self.span(),
-                "min and max ask for the best choice of a decision process",
-                "a ctmc has no choices: ask =?",
-            ));
-        }
         let comparison = match self.peek() {
             Token::Sign("=") if *self.peek_second() == Token::Sign("?") => {
                 self.next();

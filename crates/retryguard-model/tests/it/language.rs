@@ -166,7 +166,7 @@ fn filters_choose_states() {
             (from[0] + from[1] + from[2]) / 3.0,
         ),
         ("filter(count, P>=0.2 [ F<=1 x=3 ], x<3)", 4.0),
-        ("filter(sum, P=? [ F<=1 x=3 ], x>3)", 0.0),
+        ("filter(+, P=? [ F<=1 x=3 ], x=3)", 2.0),
         ("P=? [ true U<=1 x=3 {x=1 & y=0} ]", from[1]),
         ("P=? [ F<=1 x=3 {x>0}{min} ]", from[1]),
         ("P=? [ F<=1 x=3 {x<3}{max} ]", from[2]),
@@ -188,7 +188,7 @@ fn filters_choose_states() {
     let truths = answer(
         text,
         "filter(forall, P>=0.2 [ F<=1 x=3 ], x>0); filter(forall, P>=0.2 [ F<=1 x=3 ]); \
-         filter(exists, P>=0.2 [ F<=1 x=3 ], x<2); filter(exists, P>=0.2 [ F<=1 x=3 ], \"init\")",
+         filter(|, P>=0.2 [ F<=1 x=3 ], x<2); filter(exists, P>=0.2 [ F<=1 x=3 ], \"init\")",
     );
     assert_eq!(truths.unwrap(), [true, false, true, false].map(Outcome::Truth));
 }

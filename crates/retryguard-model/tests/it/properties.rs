@@ -87,7 +87,7 @@ fn every_row_of_the_page_is_true() {
 #[test]
 fn a_refused_property_does_not_stop_its_file() {
     let model = model(&page());
-    let text = "P=? [ F x=3 ];\nP=? [ F x== ]\n\nP=? [ F y=1 ]\nfilter(state, x)\n\"named\": P=? [ X x=1 ]\nPmax=? [ F x=1 ]\nS=? [ x=3 ]";
+    let text = "P=? [ F x=3 ];\nP=? [ F x== ]\n\nP=? [ F y=1 ]\nfilter(state, x)\n\"named\": P=? [ X x=1 ]\nmulti(P>0 [ F x=1 ])\nS=? [ x=3 ]";
     let answers = ask(&model, text);
     let found: Vec<bool> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(

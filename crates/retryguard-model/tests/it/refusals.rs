@@ -157,7 +157,7 @@ fn errors_in_properties_are_placed_in_the_property() {
         ("\"a\": \"b\" & x=1;\n\"b\": \"a\" | x=0;", "refer to themselves"),
         ("\"a\": P=? [ F x=1 ];\n\"b\": !\"a\";", "needs a bound"),
         ("R{\"gone\"}=? [ S ]", "there are no rewards \"gone\""),
-        ("Pmax=? [ F x=1 ]", "help: a ctmc has no choices"),
+        ("Pmax>=0.5 [ F x=1 ]", "help: a ctmc has no choices"),
         ("P=? [ x=1 U x=0 W x=1 ]", "`W` cannot stand inside another path"),
         (
             "filter(avg, x=1)",

@@ -36,6 +36,7 @@ use progress::Progress;
 #[command(after_help = "Examples:
   retryguard simulate scenario.yaml
   retryguard simulate scenario.yaml --policy none virtual-service.yaml policy.yaml
+  retryguard simulate scenario.yaml --until-ci 1% --against none
   retryguard simulate tournament
   retryguard simulate tournament --draw 200 --seed 1 --ablate
   retryguard simulate scenario.yaml --replications 20 --out report")]
@@ -52,6 +53,13 @@ pub(crate) struct Arguments {
     /// How often each policy is run, for confidence intervals. The scenario may give another default.
     #[arg(long, value_name = "N")]
     replications: Option<u32>,
+    /// Repeat until every difference of goodput between two policies is known to within this share of the larger one, such as
+    /// `1%`, with 95 % confidence; at most 1000 times, or as often as `--replications` says.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    until_ci: Option<f64>,
+    /// Show the differences of every policy to this one over the same replications, with their confidence intervals.
+    #[arg(long, value_name = "POLICY")]
+    against: Option<String>,
     /// With `tournament`: run in so many worlds that are drawn at random by the seed, instead of those of the
     /// catalogue.
     #[arg(long, value_name = "N")]
@@ -82,6 +90,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.file.as_os_str() == "tournament" {
+        if arguments.until_ci.is_some() || arguments.against.is_some() {
+            bail!(
+                "--until-ci and --against belong to a scenario file; a draw has many worlds instead of many replications"
+            );
+        }
         return try_tournament(arguments);
     }
     if arguments.draw.is_some() {
@@ -141,6 +154,20 @@ fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
     })
 }
 
+/// How often `--until-ci` repeats at most.
+const MOST_REPLICATIONS: u32 = 1000;
+
+/// A share such as `1%` or `0.01`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, scale) = text
+        .strip_suffix('%')
+        .map_or((text, 1.0), |number| (number, 100.0));
+    match number.trim().parse::<f64>() {
+        Ok(number) if number > 0.0 && number / scale < 1.0 => Ok(number / scale),
+        _ => Err("give a share above 0 and below 100%, such as 1%".to_owned()),
+    }
+}
+
 fn plan(arguments: &Arguments, usual: u32) -> anyhow::Result<Plan> {
     if arguments.replications == Some(0) {
         bail!("--replications is 0; give at least 1");
@@ -166,10 +193,39 @@ fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
             eprintln!("warning: {stranger}");
         }
     }
-    let plan = plan(arguments, scenario.replications)?;
-    let progress = Progress::new(scenario::runs(&scenario, &plan));
-    let outcome = scenario::run(scenario, &plan, &|| progress.step());
-    progress.finish();
+    if let Some(name) = &arguments.against
+        && scenario.policies.iter().all(|policy| policy.name != *name)
+    {
+        let known: Vec<&str> = scenario.policies.iter().map(|it| it.name.as_str()).collect();
+        bail!(
+            "--against {name}: no compared policy has this name; give one of {}",
+            known.join(", ")
+        );
+    }
+    let mut outcome = match arguments.until_ci {
+        None => {
+            let plan = plan(arguments, scenario.replications)?;
+            let progress = Progress::new(scenario::runs(&scenario, &plan));
+            let outcome = scenario::run(scenario, &plan, &|| progress.step());
+            progress.finish();
+            outcome
+        }
+        Some(_) if scenario.sweep.is_some() => {
+            bail!(
+                "--until-ci: the scenario has a `sweep`, and each of its worlds would stop elsewhere; remove one of the two"
+            )
+        }
+        Some(share) => {
+            let plan = plan(arguments, MOST_REPLICATIONS)?;
+            let progress = Progress::new(scenario::runs(&scenario, &plan));
+            let outcome = scenario::run_until(scenario, &plan, share, &|| progress.step());
+            progress.finish();
+            outcome
+        }
+    };
+    if let Some(name) = &arguments.against {
+        outcome = outcome.against(name.clone());
+    }
     if let Some(folder) = &arguments.out {
         write(folder, &outcome.files(&arguments.file.display().to_string()))?;
     }

@@ -1,6 +1,7 @@
 //! A scenario file, run under several policies, and its report.
 
 mod csv;
+mod differences;
 mod json;
 mod page;
 mod pictures;
@@ -8,7 +9,7 @@ mod strips;
 mod table;
 
 use retryguard_sim::{
-    comparison::{Plan, Summary, compare},
+    comparison::{Plan, Summary, compare, compare_until},
     scenario::Scenario,
     world::World,
 };
@@ -20,6 +21,8 @@ pub struct Outcome {
     replications: u32,
     policies: Vec<Summary>,
     sweep: Vec<(String, Vec<Summary>)>,
+    against: Option<String>,
+    until: Option<f64>,
 }
 
 /// How many runs a scenario takes.
@@ -48,10 +51,44 @@ pub fn run(scenario: Scenario, plan: &Plan, step: &(dyn Fn() + Sync)) -> Outcome
         replications: plan.replications,
         policies,
         sweep,
+        against: None,
+        until: None,
+    }
+}
+
+/// Runs every policy in the scenario's world, without its sweep, until all differences of goodput are known to within `share`;
+/// at most as often as the plan says.
+#[must_use]
+pub fn run_until(scenario: Scenario, plan: &Plan, share: f64, step: &(dyn Fn() + Sync)) -> Outcome {
+    let (policies, replications) = compare_until(
+        &scenario.world,
+        &scenario.policies,
+        &scenario.fixed,
+        plan,
+        share,
+        &|_| step(),
+    );
+    Outcome {
+        scenario,
+        seed: plan.seed.0,
+        replications,
+        policies,
+        sweep: Vec::new(),
+        against: None,
+        until: Some(share),
     }
 }
 
 impl Outcome {
+    /// The same, with the differences of every policy to the one of this name.
+    #[must_use]
+    pub fn against(self, policy: String) -> Self {
+        Self {
+            against: Some(policy),
+            ..self
+        }
+    }
+
     /// The tables for a terminal.
     #[must_use]
     pub fn text(&self) -> String {

@@ -1,11 +1,11 @@
 //! A comparison in a sentence.
 
-use retryguard_sim::comparison::Summary;
+use retryguard_sim::comparison::{Summary, is_significant};
 
 /// Shares closer than this are the same to a reader.
 const SAME: f64 = 0.01;
 
-/// Who served most, with how many requests.
+/// Who served most, with how many requests. A difference that several replications do not show clearly is called so.
 #[must_use]
 pub fn sentence(summaries: &[Summary]) -> String {
     let success = |summary: &Summary| summary.mean("successRate");
@@ -36,6 +36,10 @@ pub fn sentence(summaries: &[Summary]) -> String {
             (success(best) - success(second)) * 100.0,
             second.name
         );
+        let difference = best.difference(second, "successRate");
+        if difference.is_some_and(|it| it.half_width.is_some() && !is_significant(&it)) {
+            out += " (not significant)";
+        }
         if fewer > SAME {
             out += &format!(" and with {} fewer requests", percent(fewer));
         } else if fewer < -SAME {

@@ -1,10 +1,14 @@
 //! Policies side by side: replications of each, on all cores, under the same luck.
 
 mod column;
+mod paired;
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    ops::Range,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use crate::{
@@ -16,6 +20,7 @@ use crate::{
 };
 
 pub use column::{COLUMNS, Column, Kind, column};
+pub use paired::{is_known_within, is_significant};
 
 /// What a policy came to, over all replications.
 #[derive(Debug, Clone)]
@@ -26,6 +31,8 @@ pub struct Summary {
     pub digest: String,
     /// The columns, in the order of [`COLUMNS`]; `None` where a column says nothing of this world.
     pub columns: Vec<Option<Estimate>>,
+    /// The value of each column in every replication.
+    pub values: Vec<Option<Vec<f64>>>,
     /// The services.
     pub services: Vec<ServiceSummary>,
     /// The first replication, for the time lines.
@@ -88,7 +95,50 @@ pub fn compare(
     plan: &Plan,
     done: &(dyn Fn(usize) + Sync),
 ) -> Vec<Summary> {
-    let replications = plan.replications.max(1) as usize;
+    let all = replicate(world, conducts, fixed, plan, 0..plan.replications.max(1), done);
+    summaries(world, conducts, &all)
+}
+
+/// Runs every policy until all differences of their goodput, two at a time, are known to within a share of the larger one
+/// with 95 % confidence, and at most as often as the plan says. Says how often each has run. The result is that of
+/// [`compare`] with so many replications.
+#[must_use]
+pub fn compare_until(
+    world: &World,
+    conducts: &[Conduct],
+    fixed: &[Conduct],
+    plan: &Plan,
+    share: f64,
+    done: &(dyn Fn(usize) + Sync),
+) -> (Vec<Summary>, u32) {
+    /// Fewer replications say too little of their own spread to stop by.
+    const FIRST: u32 = 5;
+    let mut all: Vec<Vec<Run>> = conducts.iter().map(|_| Vec::new()).collect();
+    let (mut from, mut to) = (0, FIRST.min(plan.replications));
+    loop {
+        let more = replicate(world, conducts, fixed, plan, from..to, done);
+        all.iter_mut().zip(more).for_each(|(all, more)| all.extend(more));
+        let found = summaries(world, conducts, &all);
+        if to >= plan.replications || is_known_within(&found, DECIDES, share) {
+            return (found, to);
+        }
+        (from, to) = (to, (to + to.div_ceil(2)).min(plan.replications));
+    }
+}
+
+/// The column that replications are stopped by.
+const DECIDES: &str = "goodputPerSecond";
+
+/// The runs of each policy in these replications.
+fn replicate(
+    world: &World,
+    conducts: &[Conduct],
+    fixed: &[Conduct],
+    plan: &Plan,
+    numbers: Range<u32>,
+    done: &(dyn Fn(usize) + Sync),
+) -> Vec<Vec<Run>> {
+    let replications = numbers.len();
     let all = conducts.len() * replications;
     let next = AtomicUsize::new(0);
     let ended = AtomicUsize::new(0);
@@ -99,13 +149,14 @@ pub fn compare(
         if index >= all {
             return;
         }
-        let (replication, policy) = (index / conducts.len(), index % conducts.len());
-        let seed = plan.seed.replication(replication as u64);
+        let (place, policy) = (index / conducts.len(), index % conducts.len());
+        let replication = u64::from(numbers.start) + place as u64;
+        let seed = plan.seed.replication(replication);
         let mut run = engine::run(world, &conducts[policy], fixed, seed);
         if replication > 0 {
             run.lines = engine::TimeLine::default();
         }
-        results.lock().expect("no run panics while it holds the lock")[policy * replications + replication] =
+        results.lock().expect("no run panics while it holds the lock")[policy * replications + place] =
             Some(run);
         done(ended.fetch_add(1, Ordering::Relaxed) + 1);
     };
@@ -125,30 +176,35 @@ pub fn compare(
     let mut runs = results.into_iter().map(|run| run.expect("every run has ended"));
     conducts
         .iter()
-        .map(|conduct| summary(conduct, world, runs.by_ref().take(replications).collect()))
+        .map(|_| runs.by_ref().take(replications).collect())
         .collect()
 }
 
-fn summary(conduct: &Conduct, world: &World, runs: Vec<Run>) -> Summary {
-    let columns = COLUMNS
+fn summaries(world: &World, conducts: &[Conduct], all: &[Vec<Run>]) -> Vec<Summary> {
+    let of = conducts.iter().zip(all);
+    of.map(|(conduct, runs)| summary(conduct, world, runs)).collect()
+}
+
+fn summary(conduct: &Conduct, world: &World, runs: &[Run]) -> Summary {
+    let values: Vec<Option<Vec<f64>>> = COLUMNS
         .iter()
-        .map(|column| {
-            let values: Option<Vec<f64>> = runs.iter().map(|run| (column.of)(run)).collect();
-            values.map(|values| values.into_iter().collect::<Tally>().estimate())
-        })
+        .map(|column| runs.iter().map(|run| (column.of)(run)).collect())
         .collect();
+    let estimate = |values: &Option<Vec<f64>>| {
+        let tally = values.as_ref()?.iter().copied().collect::<Tally>();
+        Some(tally.estimate())
+    };
+    let columns = values.iter().map(estimate).collect();
     let services = (0..world.services.len())
-        .map(|index| service(&runs, index))
+        .map(|index| service(runs, index))
         .collect();
     Summary {
         name: conduct.name.clone(),
         digest: conduct.digest().to_owned(),
         columns,
+        values,
         services,
-        first: runs
-            .into_iter()
-            .next()
-            .expect("there is at least one replication"),
+        first: runs.first().cloned().expect("there is at least one replication"),
     }
 }
 

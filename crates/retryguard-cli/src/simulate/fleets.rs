@@ -17,6 +17,9 @@ pub(super) fn simulate(arguments: &Arguments) -> anyhow::Result<Option<String>> 
     else {
         return Ok(None);
     };
+    if arguments.until_ci.is_some() || arguments.against.is_some() {
+        bail!("--until-ci and --against belong to a file with `services`; this one has `fleets`");
+    }
     let name = arguments
         .file
         .file_stem()

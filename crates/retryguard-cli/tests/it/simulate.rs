@@ -257,3 +257,58 @@ fn the_table_fits_a_terminal_shows_goodput_and_ends_in_a_sentence() {
     let last = text.lines().last().expect("a sentence");
     assert!(last.contains(" served ") && last.ends_with('.'), "{text}");
 }
+
+#[test]
+fn differences_and_the_stopping_rule_are_asked_for_by_name() {
+    let file = small("differences");
+    let (text, talk, code) = retryguard(&[&file, "--replications", "4", "--against", "none"]);
+    assert_eq!(code, Some(0), "{talk}");
+    assert!(
+        text.contains("paired differences") && text.contains("less none"),
+        "{text}"
+    );
+    let (text, talk, code) = retryguard(&[&file, "--until-ci", "50%", "--json"]);
+    assert_eq!(code, Some(0), "{talk}");
+    let found: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&found["replications"], &found["untilCi"]),
+        (&5.into(), &0.5.into())
+    );
+    for (arguments, told) in [
+        (vec![file.as_str(), "--until-ci", "0%"], "give a share above 0"),
+        (vec![file.as_str(), "--until-ci", "100%"], "give a share above 0"),
+        (
+            vec![file.as_str(), "--until-ci", "little"],
+            "give a share above 0",
+        ),
+        (
+            vec![file.as_str(), "--against", "nonesuch"],
+            "give one of none, immediate",
+        ),
+        (
+            vec!["tournament", "--until-ci", "1%"],
+            "belong to a scenario file",
+        ),
+        (vec!["tournament", "--ablate"], "--draw"),
+    ] {
+        let (_, talk, code) = retryguard(&arguments);
+        assert_eq!(code, Some(2), "{talk}");
+        assert!(talk.contains(told), "{talk}");
+    }
+}
+
+#[test]
+fn an_ablation_prints_a_line_for_each_part() {
+    let (text, talk, code) = retryguard(&["tournament", "--draw", "2", "--ablate"]);
+    assert_eq!(code, Some(0), "{talk}");
+    for part in [
+        "retryguard ",
+        "no slots",
+        "no guard",
+        "no adaptive limit",
+        "with hedges",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(!text.contains("oracle "), "{text}");
+}

@@ -6,7 +6,7 @@ use retryguard_sim::{
 };
 use serde_json::{Map, Value, json};
 
-use super::Outcome;
+use super::{Outcome, differences};
 
 pub(super) fn of(outcome: &Outcome) -> Value {
     let mut all = json!({
@@ -31,12 +31,27 @@ pub(super) fn of(outcome: &Outcome) -> Value {
     if !notes.is_empty() {
         all["notes"] = Value::Array(notes);
     }
-    if let Some(sweep) = &outcome.scenario.sweep {
-        let steps: Vec<Value> = outcome
-            .sweep
-            .iter()
-            .map(|(label, summaries)| json!({"value": label, "policies": policies(summaries)}))
-            .collect();
+    let against = outcome.against.as_ref();
+    if let Some(against) = against {
+        all["differences"] = differences::json(&outcome.policies, against);
+    }
+    if let Some(share) = outcome.until {
+        all["untilCi"] = json!(share);
+    }
+    if let Some(sweep) = outcome
+        .scenario
+        .sweep
+        .as_ref()
+        .filter(|_| outcome.until.is_none())
+    {
+        let step = |(label, summaries): &(String, Vec<Summary>)| {
+            let mut step = json!({"value": label, "policies": policies(summaries)});
+            if let Some(against) = against {
+                step["differences"] = differences::json(summaries, against);
+            }
+            step
+        };
+        let steps: Vec<Value> = outcome.sweep.iter().map(step).collect();
         all["sweep"] = json!({"key": sweep.key, "steps": steps});
     }
     all

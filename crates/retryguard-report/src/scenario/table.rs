@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use retryguard_sim::comparison::{COLUMNS, Column, Kind, Summary};
+use retryguard_sim::comparison::{COLUMNS, Column, Kind, Summary, is_known_within};
 
-use super::Outcome;
+use super::{Outcome, differences};
 use crate::{number, table::within, verdict::sentence};
 
 pub(super) fn of(outcome: &Outcome) -> String {
@@ -19,6 +19,19 @@ pub(super) fn of(outcome: &Outcome) -> String {
         outcome.replications,
         if outcome.replications == 1 { "" } else { "s" },
     );
+    if let Some(share) = outcome.until {
+        let known = is_known_within(&outcome.policies, "goodputPerSecond", share);
+        let _ = writeln!(
+            out,
+            "{} of goodput between two policies is known to within {} % of the larger (95 % confidence)",
+            if known {
+                "every difference"
+            } else {
+                "the limit was reached before every difference"
+            },
+            100.0 * share,
+        );
+    }
     if !scenario.claim.is_empty() {
         let _ = writeln!(out, "claim: {}", scenario.claim.trim());
     }
@@ -92,7 +105,11 @@ fn comparison(outcome: &Outcome, summaries: &[Summary]) -> String {
         columns.insert(place, goodput);
     }
     let table = within(&rows_of(outcome, summaries, &columns), WIDTH);
-    format!("{table}\n{}\n", sentence(summaries))
+    let mut out = format!("{table}\n{}\n", sentence(summaries));
+    if let Some(against) = &outcome.against {
+        let _ = write!(out, "\n{}", differences::text(summaries, against));
+    }
+    out
 }
 
 /// The head, and for each policy our numbers and those of the source.

@@ -297,18 +297,20 @@ fn the_image_is_built_from_what_is_there() {
         .any(|step| step[0] == "COPY" && step[1] == "--from=build" && step[2] == made);
     assert!(copied, "{made} is what the build makes");
     // What the manifests ask the image to do is what the command takes.
-    let deployment =
-        fs::read_to_string(root().join("deploy/kubernetes/deployment.yaml")).expect("a manifest");
-    let arguments = deployment
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("args: ["))
-        .expect("arguments");
-    let words: Vec<String> = arguments
-        .trim_end_matches(']')
-        .split(", ")
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(refused(&words), None);
+    for manifest in ["deploy/kubernetes/deployment.yaml", "deploy/simulate/job.yaml"] {
+        let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
+        let arguments = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("args: ["))
+            .expect("arguments");
+        let words: Vec<String> = arguments
+            .trim_end_matches(']')
+            .replace("$(JOB_COMPLETION_INDEX)", "15")
+            .split(", ")
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(refused(&words), None, "{manifest}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod fleets;
 mod progress;
+mod units;
 
 use std::{
     fs,
@@ -39,10 +40,14 @@ use progress::Progress;
   retryguard simulate scenario.yaml --until-ci 1% --against none
   retryguard simulate tournament
   retryguard simulate tournament --draw 200 --seed 1 --ablate
+  retryguard simulate tournament --draw 1000 --units 8 --unit 0 --out results
+  retryguard simulate merge results
   retryguard simulate scenario.yaml --replications 20 --out report")]
 pub(crate) struct Arguments {
-    /// The scenario file; or `tournament`, for every known policy in many worlds.
+    /// The scenario file; or `tournament`, for every known policy in many worlds; or `merge`, for the units in a folder.
     file: PathBuf,
+    /// With `merge`: the folder that `--unit` wrote into.
+    folder: Option<PathBuf>,
     /// Compare only these: names of the scenario's policies, known names, or paths of policy files, those of Envoy,
     /// Istio and the other systems that `retryguard import` reads among them.
     #[arg(long = "policy", alias = "policies", value_name = "P", num_args = 1.., value_delimiter = ',')]
@@ -67,6 +72,13 @@ pub(crate) struct Arguments {
     /// With `--draw`: the default policy with one part changed at a time, and what each part is worth.
     #[arg(long, requires = "draw", conflicts_with = "policies")]
     ablate: bool,
+    /// With `--draw`: divide the worlds into so many units of work, to run them on several machines. Without `--unit` this
+    /// prints which worlds each unit has.
+    #[arg(long, value_name = "N", requires = "draw")]
+    units: Option<u32>,
+    /// Run this unit only, from 0, and write its result into the folder of `--out`.
+    #[arg(long, value_name = "K", requires = "units", requires = "out")]
+    unit: Option<u32>,
     /// Write a report with pictures into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -89,6 +101,15 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.file.as_os_str() == "merge" {
+        return units::merge(arguments);
+    }
+    if let Some(folder) = &arguments.folder {
+        bail!(
+            "{} is one argument too many; a folder belongs to `retryguard simulate merge DIR`",
+            folder.display()
+        );
+    }
     if arguments.file.as_os_str() == "tournament" {
         if arguments.until_ci.is_some() || arguments.against.is_some() {
             bail!(
@@ -123,21 +144,13 @@ fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
         if !(1..=MOST_WORLDS).contains(&count) {
             bail!("--draw is {count}; give a number of worlds from 1 to {MOST_WORLDS}");
         }
+        if let Some(units) = arguments.units {
+            return units::run(arguments, units, &conducts, &plan, count);
+        }
         let progress = Progress::new(count as usize * conducts.len() * plan.replications as usize);
         let result = tournament::draw(&conducts, &plan, count, &|| progress.step());
         progress.finish();
-        if let Some(folder) = &arguments.out {
-            write(folder, &result.files())?;
-        }
-        return print(&if arguments.json {
-            result.json()
-        } else if arguments.csv {
-            result.csv()
-        } else if arguments.ablate {
-            result.differences()
-        } else {
-            result.text()
-        });
+        return show(arguments, &result, arguments.ablate);
     }
     let progress = Progress::new(tournament::runs(&conducts, &plan));
     let result = tournament::run(&conducts, &plan, &|| progress.step());
@@ -166,6 +179,22 @@ fn share(text: &str) -> Result<f64, String> {
         Ok(number) if number > 0.0 && number / scale < 1.0 => Ok(number / scale),
         _ => Err("give a share above 0 and below 100%, such as 1%".to_owned()),
     }
+}
+
+/// Writes and prints the result of a draw.
+fn show(arguments: &Arguments, result: &tournament::Draw, ablation: bool) -> anyhow::Result<()> {
+    if let Some(folder) = &arguments.out {
+        write(folder, &result.files())?;
+    }
+    print(&if arguments.json {
+        result.json()
+    } else if arguments.csv {
+        result.csv()
+    } else if ablation {
+        result.differences()
+    } else {
+        result.text()
+    })
 }
 
 fn plan(arguments: &Arguments, usual: u32) -> anyhow::Result<Plan> {

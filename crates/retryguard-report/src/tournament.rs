@@ -3,6 +3,7 @@
 mod draw;
 mod page;
 mod picture;
+mod units;
 
 use std::fmt::Write as _;
 
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::table::aligned;
 pub use draw::{Draw, draw};
+pub use units::{Units, merge};
 
 /// By how much of the oracle's goodput a policy must be better to be called so.
 const MARGIN: f64 = 0.01;

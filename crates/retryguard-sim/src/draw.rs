@@ -16,7 +16,9 @@ use crate::{
 
 pub use ablate::{ABLATIONS, Ablation, ablations};
 pub use kinds::{KINDS, Kind};
-pub use report::{ABOVE, AHEAD, GOAL, MOST_COST, Overall, Report, Table, judge, judge_some};
+pub use report::{
+    ABOVE, AHEAD, GOAL, MOST_COST, Overall, Report, Table, is_foreign, judge, judge_in, judge_some,
+};
 
 /// The most worlds of one draw.
 pub const MOST_WORLDS: u32 = 100_000;

@@ -5,18 +5,22 @@ use std::path::PathBuf;
 
 use crate::shell;
 
-/// The programs, by the name of package and program, with the versions that the tests were written against.
-const PROGRAMS: [(&str, &str); 2] = [("k6", "1.1.0"), ("schemathesis", "4.32.5")];
+/// Packages, with the versions that the tests were written against, and the program of each.
+const PROGRAMS: [(&str, &str, &str); 3] = [
+    ("k6", "1.1.0", "k6"),
+    ("schemathesis", "4.32.5", "schemathesis"),
+    ("distributed", "2026.8.0", "dask"),
+];
 
 /// Installs them on first use. The answer is what tests need to find them.
 pub(super) fn install() -> anyhow::Result<Vec<(String, OsString)>> {
     PROGRAMS
         .iter()
-        .map(|(name, version)| one(name, version))
+        .map(|(name, version, program)| one(name, version, program))
         .collect()
 }
 
-fn one(name: &str, version: &str) -> anyhow::Result<(String, OsString)> {
+fn one(name: &str, version: &str, program: &str) -> anyhow::Result<(String, OsString)> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let folder = std::path::absolute(target.join(format!("{name}-{version}")))?;
     let ready = folder.join("ready");
@@ -36,6 +40,6 @@ fn one(name: &str, version: &str) -> anyhow::Result<(String, OsString)> {
         )?;
         std::fs::write(&ready, "")?;
     }
-    let variable = format!("RETRYGUARD_PART_{}", name.to_uppercase());
-    Ok((variable, folder.join("bin").join(name).into_os_string()))
+    let variable = format!("RETRYGUARD_PART_{}", program.to_uppercase());
+    Ok((variable, folder.join("bin").join(program).into_os_string()))
 }

@@ -3,6 +3,7 @@
 mod check;
 #[cfg(feature = "controller")]
 mod controller;
+mod dask;
 mod demo;
 mod first_steps;
 mod fleets;

@@ -312,3 +312,48 @@ fn an_ablation_prints_a_line_for_each_part() {
     }
     assert!(!text.contains("oracle "), "{text}");
 }
+
+#[test]
+fn units_of_a_draw_joined_are_the_draw() {
+    let folder = scratch("simulate").join("units");
+    let _ = fs::remove_dir_all(&folder);
+    let out = folder.to_string_lossy().into_owned();
+    let draw = [
+        "tournament",
+        "--draw",
+        "5",
+        "--seed",
+        "3",
+        "--policies",
+        "none,immediate",
+    ];
+    let unit = |number: &str| {
+        let arguments = [&draw[..], &["--units", "2", "--unit", number, "--out", &out]].concat();
+        retryguard(&arguments)
+    };
+    assert_eq!(unit("1").2, Some(0));
+    let (_, talk, code) = retryguard(&["merge", &out]);
+    assert_eq!(code, Some(2));
+    assert!(talk.contains("1 of 2 units are missing: 0;"), "{talk}");
+    assert_eq!(unit("0").2, Some(0));
+    for form in [&[][..], &["--json"], &["--csv"]] {
+        let (merged, talk, code) = retryguard(&[&["merge", &out][..], form].concat());
+        assert_eq!(code, Some(0), "{talk}");
+        assert_eq!(merged, retryguard(&[&draw[..], form].concat()).0);
+    }
+    for (arguments, told) in [
+        (
+            vec!["--units", "6", "--unit", "0", "--out", &out],
+            "give a number from 1 to 5",
+        ),
+        (
+            vec!["--units", "2", "--unit", "2", "--out", &out],
+            "the units 0 to 1",
+        ),
+        (vec!["--units", "2", "--unit", "1"], "--out"),
+    ] {
+        let (_, talk, code) = retryguard(&[&draw[..], &arguments].concat());
+        assert_eq!(code, Some(2), "{talk}");
+        assert!(talk.contains(told), "{talk}");
+    }
+}

@@ -23,6 +23,10 @@ pub fn draw(conducts: &[Conduct], plan: &Plan, count: u32, done: &(dyn Fn() + Sy
 }
 
 impl Draw {
+    pub(super) const fn of(report: Report) -> Self {
+        Self(report)
+    }
+
     /// The tables for a terminal.
     #[must_use]
     pub fn text(&self) -> String {

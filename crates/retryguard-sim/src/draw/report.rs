@@ -74,19 +74,45 @@ pub fn judge_some(
 ) -> Report {
     let mut worlds = worlds(plan.seed, count);
     worlds.retain(wanted);
+    judge_in(conducts, plan, worlds, done)
+}
+
+/// The same, in these worlds.
+#[must_use]
+pub fn judge_in(
+    conducts: &[Conduct],
+    plan: &Plan,
+    worlds: Vec<Drawn>,
+    done: &(dyn Fn(usize) + Sync),
+) -> Report {
     Report {
         seed: plan.seed.0,
         replications: plan.replications,
-        foreign: conducts
-            .iter()
-            .map(|conduct| matches!(conduct.rules, Rules::Same(_)) && !conduct.oracle)
-            .collect(),
+        foreign: conducts.iter().map(is_foreign).collect(),
         result: run_drawn(&worlds, conducts, plan, done),
         worlds,
     }
 }
 
+/// Whether a policy is one of another project.
+#[must_use]
+pub const fn is_foreign(conduct: &Conduct) -> bool {
+    matches!(conduct.rules, Rules::Same(_)) && !conduct.oracle
+}
+
 impl Report {
+    /// A report of results that were computed elsewhere: the first worlds of a seed, with a row for each.
+    #[must_use]
+    pub fn of(plan: &Plan, worlds: Vec<Drawn>, result: Tournament, foreign: Vec<bool>) -> Self {
+        Self {
+            seed: plan.seed.0,
+            replications: plan.replications,
+            worlds,
+            result,
+            foreign,
+        }
+    }
+
     /// The scores of every world.
     #[must_use]
     pub fn rows(&self) -> Vec<&Row> {

@@ -1,0 +1,369 @@
+//! A draw in units of work: each is run by itself, anywhere, and all of them together give the result of one run.
+
+use std::ops::Range;
+
+use retryguard_sim::{
+    comparison::Plan,
+    conduct::Conduct,
+    draw::{Report, is_foreign, judge_in, world},
+    streams::Seed,
+    tournament::{Row, Score, Tournament},
+};
+use serde_json::{Value, json};
+
+use super::draw::Draw;
+
+/// What all units of a draw have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct Units {
+    /// Worlds of the whole draw.
+    pub worlds: u32,
+    /// Units that they are divided into; at most as many as there are worlds.
+    pub units: u32,
+    /// Whether the result is printed as an ablation.
+    pub ablation: bool,
+}
+
+/// The key that says that a file is a unit's result, with the version of its form.
+const MARK: &str = "retryguardUnit";
+const FORM: u64 = 1;
+
+impl Units {
+    /// The numbers of the worlds of a unit.
+    #[must_use]
+    pub fn worlds_of(&self, unit: u32) -> Range<u32> {
+        let place = |unit: u32| u64::from(self.worlds) * u64::from(unit) / u64::from(self.units.max(1));
+        let number = |unit| u32::try_from(place(unit)).unwrap_or(self.worlds);
+        number(unit)..number(unit + 1)
+    }
+
+    /// What each unit runs, for a person who plans.
+    #[must_use]
+    pub fn text(&self, policies: usize, replications: u32) -> String {
+        let mut out = format!(
+            "{} worlds in {} units; each world takes {} runs\n",
+            self.worlds,
+            self.units,
+            policies * replications as usize
+        );
+        for unit in 0..self.units {
+            let worlds = self.worlds_of(unit);
+            out += &format!("unit {unit}: worlds {} to {}\n", worlds.start, worlds.end - 1);
+        }
+        out
+    }
+
+    /// The name of a unit's file.
+    #[must_use]
+    pub fn file(&self, unit: u32) -> String {
+        format!("unit-{unit:05}-of-{:05}.json", self.units)
+    }
+
+    /// Runs a unit; the text is its file.
+    #[must_use]
+    pub fn run(&self, unit: u32, conducts: &[Conduct], plan: &Plan, done: &(dyn Fn() + Sync)) -> String {
+        let worlds = self
+            .worlds_of(unit)
+            .map(|number| world(plan.seed, number))
+            .collect();
+        let report = judge_in(conducts, plan, worlds, &|_| done());
+        let row = |row: &Row| -> Vec<[u64; 4]> {
+            row.scores
+                .iter()
+                .map(|it| [it.success, it.goodput, it.cost, it.p95].map(f64::to_bits))
+                .collect()
+        };
+        let policy =
+            |it: &Conduct| json!({"name": it.name, "digest": it.digest(), "foreign": is_foreign(it)});
+        let all = json!({
+            MARK: FORM,
+            "plan": {
+                "version": env!("CARGO_PKG_VERSION"),
+                "seed": plan.seed.0,
+                "replications": plan.replications,
+                "worlds": self.worlds,
+                "units": self.units,
+                "ablation": self.ablation,
+                "policies": conducts.iter().map(policy).collect::<Vec<_>>(),
+            },
+            "unit": unit,
+            // Bits, because a decimal number need not come back as the same one.
+            "scores": report.result.rows.iter().map(row).collect::<Vec<_>>(),
+        });
+        format!("{all}\n")
+    }
+}
+
+/// The result of a draw whose units were run one by one, and whether it is an ablation. `files` are their names and texts, in any
+/// order.
+///
+/// # Errors
+///
+/// Where a file is not a unit's result, units of different plans are mixed, or one is missing or there twice.
+pub fn merge(files: &[(String, String)]) -> Result<(Draw, bool), String> {
+    let mut found: Vec<(&str, Part)> = Vec::new();
+    for (name, text) in files {
+        found.push((name, part(name, text)?));
+    }
+    let Some((first_name, first)) = found.first() else {
+        return Err("there is no unit-*.json in the folder; run `--unit K --out DIR` first".to_owned());
+    };
+    if let Some((name, other)) = found.iter().find(|(_, part)| part.plan != first.plan) {
+        let key = different(&first.plan, &other.plan);
+        return Err(format!(
+            "{name} and {first_name} belong to different plans: `{key}` is not the same; keep the units of one plan in a folder"
+        ));
+    }
+    let plan = read_plan(&first.plan).ok_or_else(|| damaged(first_name))?;
+    let mut scores: Vec<Option<(&str, &[Value])>> = vec![None; plan.units.units as usize];
+    for (name, part) in &found {
+        let place = scores
+            .get_mut(usize::try_from(part.unit).unwrap_or(usize::MAX))
+            .ok_or_else(|| format!("{name} is unit {} of a plan with {}", part.unit, plan.units.units))?;
+        if let Some((other, _)) = place.replace((name, &part.scores)) {
+            return Err(format!(
+                "{name} and {other} are both unit {}; remove one of them",
+                part.unit
+            ));
+        }
+    }
+    let missing: Vec<String> = (0..plan.units.units)
+        .filter(|unit| scores[*unit as usize].is_none())
+        .map(|unit| unit.to_string())
+        .collect();
+    if !missing.is_empty() {
+        return Err(format!(
+            "{} of {} units are missing: {}; run each with `--unit K`, the others are kept",
+            missing.len(),
+            plan.units.units,
+            missing.join(", ")
+        ));
+    }
+    let mut rows = Vec::new();
+    for (unit, (name, scores)) in (0..).zip(scores.into_iter().flatten()) {
+        let worlds = plan.units.worlds_of(unit);
+        if worlds.len() != scores.len() {
+            return Err(damaged(name));
+        }
+        for (number, scores) in worlds.zip(scores) {
+            let scores = read_scores(scores, plan.policies.len()).ok_or_else(|| damaged(name))?;
+            rows.push((number, scores));
+        }
+    }
+    Ok((plan.draw(rows), plan.units.ablation))
+}
+
+/// A unit's file.
+struct Part {
+    plan: Value,
+    unit: u64,
+    scores: Vec<Value>,
+}
+
+fn part(name: &str, text: &str) -> Result<Part, String> {
+    let mut all: Value = serde_json::from_str(text)
+        .map_err(|error| format!("{name} is not complete JSON ({error}); run its unit again"))?;
+    if all[MARK] != FORM {
+        return Err(format!(
+            "{name} is not the result of a unit; remove it from the folder"
+        ));
+    }
+    let scores = all["scores"].as_array_mut().map(std::mem::take);
+    match (all["unit"].as_u64(), scores) {
+        (Some(unit), Some(scores)) => Ok(Part {
+            plan: all["plan"].take(),
+            unit,
+            scores,
+        }),
+        _ => Err(damaged(name)),
+    }
+}
+
+fn damaged(name: &str) -> String {
+    format!("{name} is damaged; run its unit again")
+}
+
+/// The first key in which two plans differ.
+fn different(one: &Value, other: &Value) -> String {
+    let keys = one.as_object().into_iter().flatten();
+    keys.filter(|(key, value)| other[key.as_str()] != **value)
+        .map(|(key, _)| key.clone())
+        .next()
+        .unwrap_or_default()
+}
+
+struct ReadPlan {
+    units: Units,
+    plan: Plan,
+    policies: Vec<String>,
+    foreign: Vec<bool>,
+}
+
+fn read_plan(plan: &Value) -> Option<ReadPlan> {
+    let number = |key: &str| u32::try_from(plan[key].as_u64()?).ok();
+    let policies = plan["policies"].as_array()?;
+    let units = Units {
+        worlds: number("worlds")?,
+        units: number("units")?,
+        ablation: plan["ablation"].as_bool()?,
+    };
+    Some(ReadPlan {
+        units,
+        plan: Plan {
+            seed: Seed(plan["seed"].as_u64()?),
+            replications: number("replications")?,
+            threads: 1,
+        },
+        policies: policies
+            .iter()
+            .map(|it| it["name"].as_str().map(str::to_owned))
+            .collect::<Option<_>>()?,
+        foreign: policies
+            .iter()
+            .map(|it| it["foreign"].as_bool())
+            .collect::<Option<_>>()?,
+    })
+}
+
+impl ReadPlan {
+    fn draw(&self, rows: Vec<(u32, Vec<Score>)>) -> Draw {
+        let mut worlds = Vec::new();
+        let mut result = Tournament {
+            policies: self.policies.clone(),
+            rows: Vec::new(),
+        };
+        for (number, scores) in rows {
+            let drawn = world(self.plan.seed, number);
+            result.rows.push(Row {
+                world: drawn.name.clone(),
+                claim: String::new(),
+                scores,
+            });
+            worlds.push(drawn);
+        }
+        Draw::of(Report::of(&self.plan, worlds, result, self.foreign.clone()))
+    }
+}
+
+fn read_scores(world: &Value, policies: usize) -> Option<Vec<Score>> {
+    let score = |it: &Value| {
+        let bits = |index: usize| it[index].as_u64().map(f64::from_bits);
+        Some(Score {
+            success: bits(0)?,
+            goodput: bits(1)?,
+            cost: bits(2)?,
+            p95: bits(3)?,
+        })
+    };
+    let scores: Vec<Score> = world.as_array()?.iter().map(score).collect::<Option<_>>()?;
+    (scores.len() == policies).then_some(scores)
+}
+
+#[cfg(test)]
+mod tests {
+    use retryguard_sim::conduct::named;
+
+    use super::*;
+    use crate::tournament::draw;
+
+    const PLAN: Plan = Plan {
+        seed: Seed(5),
+        replications: 1,
+        threads: 2,
+    };
+
+    fn conducts() -> Vec<Conduct> {
+        ["none", "immediate", "oracle"]
+            .iter()
+            .filter_map(|name| named(name))
+            .collect()
+    }
+
+    fn units(worlds: u32, units: u32) -> Units {
+        Units {
+            worlds,
+            units,
+            ablation: false,
+        }
+    }
+
+    fn files(units: Units) -> Vec<(String, String)> {
+        (0..units.units)
+            .map(|unit| (units.file(unit), units.run(unit, &conducts(), &PLAN, &|| ())))
+            .collect()
+    }
+
+    fn error(files: &[(String, String)]) -> String {
+        merge(files).map(|_| ()).unwrap_err()
+    }
+
+    #[test]
+    fn every_world_belongs_to_one_unit() {
+        for (worlds, count) in [(1, 1), (7, 3), (1000, 64), (100_000, 99_999), (100_000, 100_000)] {
+            let plan = units(worlds, count);
+            let mut next = 0;
+            for unit in 0..count {
+                let range = plan.worlds_of(unit);
+                assert_eq!(range.start, next);
+                assert!(!range.is_empty(), "unit {unit} of {count} in {worlds}");
+                next = range.end;
+            }
+            assert_eq!(next, worlds);
+        }
+    }
+
+    #[test]
+    fn units_in_any_order_give_the_bytes_of_one_run() {
+        let whole = draw(&conducts(), &PLAN, 5, &|| ());
+        for count in [1, 2, 5] {
+            let mut files = files(units(5, count));
+            files.reverse();
+            let (merged, ablation) = merge(&files).unwrap();
+            assert!(!ablation);
+            assert_eq!(merged.json(), whole.json());
+            assert_eq!(merged.csv(), whole.csv());
+            assert_eq!(merged.text(), whole.text());
+            assert_eq!(merged.files(), whole.files());
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_by_its_name() {
+        let mut all = files(units(4, 4));
+        let lost = all.remove(2);
+        assert!(
+            error(&all).contains("1 of 4 units are missing: 2;"),
+            "{}",
+            error(&all)
+        );
+        all.push(lost.clone());
+        assert!(merge(&all).is_ok());
+        all.push(("copy.json".to_owned(), lost.1.clone()));
+        assert!(error(&all).contains("are both unit 2"), "{}", error(&all));
+        all.pop();
+        let other = files(units(4, 2)).remove(0);
+        all.push(other);
+        let told = error(&all);
+        assert!(
+            told.contains("different plans") && told.contains("`units`"),
+            "{told}"
+        );
+        all.pop();
+        let cut = lost.1[..lost.1.len() / 2].to_owned();
+        all.retain(|(name, _)| *name != lost.0);
+        all.push((lost.0.clone(), cut));
+        assert!(error(&all).contains("run its unit again"), "{}", error(&all));
+        all.pop();
+        all.push(("notes.json".to_owned(), "{}".to_owned()));
+        assert!(
+            error(&all).contains("notes.json is not the result"),
+            "{}",
+            error(&all)
+        );
+        let short = lost.1.replace("\"scores\":[[", "\"scores\":[[[1,2,3,4],");
+        all.pop();
+        all.push((lost.0, short));
+        assert!(error(&all).contains("is damaged"), "{}", error(&all));
+        assert!(error(&[]).contains("there is no unit-*.json"));
+    }
+}

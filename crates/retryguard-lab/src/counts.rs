@@ -17,7 +17,7 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
-use retryguard::TargetHandle;
+use retryguard::{Refusal, TargetHandle};
 
 pub use reading::{EdgeReading, Reading, ServiceReading};
 
@@ -94,6 +94,8 @@ pub struct EdgeCounts {
     pub bulkhead: Counter,
     /// Calls that the breaker turned away.
     pub breaker: Counter,
+    /// Calls that failed, by the reason why there was no (other) attempt, in the order of `Refusal::ALL`.
+    refusals: [Counter; Refusal::ALL.len()],
     /// How long calls took, in microseconds.
     latency: Mutex<Latencies>,
     /// The target's state.
@@ -218,6 +220,17 @@ impl EdgeCounts {
             .unwrap_or_else(PoisonError::into_inner)
             .0
             .saturating_record(micros);
+    }
+
+    /// A call has failed, and this is why there was no (other) attempt.
+    pub fn refused(&self, refusal: Refusal) {
+        self.refusals[refusal.index()].increment();
+    }
+
+    /// How many calls failed for each reason, in the order of `Refusal::ALL`.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<u64> {
+        self.refusals.iter().map(Counter::get).collect()
     }
 
     /// Lets the target be looked at.

@@ -41,6 +41,26 @@ const CONTRAST: &str = "(() => {
   return least;
 })()";
 
+/// The smallest text as it is drawn, in pixels: a drawing shrinks its text with it.
+const SMALLEST: &str = "(() => {
+  let least = [99, ''];
+  for (const node of document.querySelectorAll('h1, h2, h3, p, span, b, td, th, pre, text')) {
+    if (!node.textContent.trim() || !node.getClientRects().length) continue;
+    const svg = node instanceof SVGElement ? node.ownerSVGElement : null;
+    const scale = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
+    const size = parseFloat(getComputedStyle(node).fontSize) * scale;
+    if (size < least[0]) least = [size, node.textContent];
+  }
+  return least;
+})()";
+
+/// Texts of drawings that reach beyond their drawing.
+const CLIPPED: &str = "[...document.querySelectorAll('svg text')].filter(text => {
+  if (!text.textContent.trim()) return false;
+  const [own, all] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
+  return own.left < all.left - 1 || own.right > all.right + 1;
+}).map(text => text.textContent)";
+
 /// What stands in the graph: as many loads as edges, each with its amplification, and both state strips.
 const TEXTS: &str = "[...document.querySelectorAll('svg text')].map(text => text.textContent)";
 
@@ -65,6 +85,7 @@ fn the_page_moves_fits_and_can_be_read() {
         browser.color_scheme(scheme);
         browser.device(width, 844, width < 600);
         look(&browser, scheme, width);
+        texts_are_whole(&browser, width);
     }
     drop(demo);
     let said = browser.console();
@@ -84,7 +105,7 @@ fn all_edges(browser: &Chromium) -> bool {
         .collect();
     let loads = texts.iter().filter(|text| text.ends_with("/s")).count();
     let amplified = texts.iter().filter(|text| text.starts_with('×')).count();
-    let strips = ["breaker towards payments", "guard towards payments"];
+    let strips = ["breaker towards payments", "retries"];
     loads >= 5 && amplified >= 4 && strips.iter().all(|strip| texts.contains(strip))
 }
 
@@ -106,6 +127,19 @@ fn look(browser: &Chromium, scheme: &str, width: u32) {
         "{scheme}: too little contrast of {}",
         least[1]
     );
+}
+
+/// No text is too small to read, and none reaches beyond its drawing.
+fn texts_are_whole(browser: &Chromium, width: u32) {
+    let smallest = browser.evaluate(SMALLEST);
+    assert!(
+        smallest[0].as_f64().unwrap() >= 11.0,
+        "{width}: {} is only {} pixels high",
+        smallest[1],
+        smallest[0]
+    );
+    let clipped = browser.evaluate(CLIPPED);
+    assert_eq!(clipped, serde_json::json!([]), "{width}: texts are cut off");
 }
 
 /// The simulator's report is a page too.

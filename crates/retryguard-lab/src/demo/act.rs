@@ -1,12 +1,14 @@
-//! The two runs, one after the other, with the same seed, the same load and the same fault.
+//! The runs, one after the other, with the same seed, the same load and the same fault.
 
 use std::{collections::VecDeque, time::Duration};
 
+use anyhow::Context as _;
 use tokio::sync::watch;
 
 use super::{
-    EVERY,
+    EVERY, Own,
     frame::{Arm, Frame, Phase, Seen},
+    verdict,
 };
 use crate::{
     Configuration, Settings, System, TimeScale, clock,
@@ -15,38 +17,63 @@ use crate::{
     settings::Capacity,
 };
 
-/// What both runs have in common. Ten seconds of the described system pass in one.
-#[derive(Debug, Clone, Copy)]
+/// What all runs have in common. Ten seconds of the described system pass in one.
+#[derive(Debug, Clone)]
 pub struct Act {
     scale: f64,
     rate: f64,
     payments: Capacity,
     length: Duration,
-    fault: (Duration, Duration),
+    window: (Duration, Duration),
     patience: Duration,
+    fault: Fault,
+}
+
+/// One of the runs: what it is called, and its policy.
+struct Run {
+    title: String,
+    policy: String,
 }
 
 impl Act {
-    /// Payments that can do sixty a second, and are asked for forty: there is room, until all workers
-    /// but one are gone for four seconds.
-    pub const STORM: Self = Self {
-        scale: 0.1,
-        rate: 40.0,
-        payments: Capacity {
-            workers: 6,
-            queue: 120,
-        },
-        length: Duration::from_secs(200),
-        fault: (Duration::from_secs(40), Duration::from_secs(80)),
-        patience: Duration::from_secs(30),
-    };
+    /// Payments that can do sixty a second, and are asked for forty: there is room, until something breaks for four
+    /// seconds. By default that is a loss of all workers but one.
+    ///
+    /// # Errors
+    /// Where the fault does not work under this load.
+    pub fn storm(kind: Kind) -> anyhow::Result<Self> {
+        if kind == Kind::GatewayOverload {
+            anyhow::bail!(
+                "gateway_overload needs users that wait for their answers: run `retryguard lab run --fault gateway_overload`"
+            );
+        }
+        let fault = Fault::of(kind);
+        Ok(Self {
+            scale: 0.1,
+            rate: 40.0,
+            payments: Capacity {
+                workers: 6,
+                queue: 120,
+            },
+            length: Duration::from_secs(170),
+            window: (Duration::from_secs(40), Duration::from_secs(80)),
+            patience: Duration::from_secs(30),
+            fault: if kind == Kind::CapacityLoss {
+                fault.share(0.17)?
+            } else {
+                fault
+            },
+        })
+    }
 
-    fn settings(&self, configuration: Configuration, seed: u64) -> anyhow::Result<Settings> {
+    fn settings(&self, run: &Run, seed: u64) -> anyhow::Result<Settings> {
         let mut settings = Settings {
+            title: run.title.clone(),
+            policy: run.policy.clone(),
             scale: TimeScale::new(self.scale)?,
             seed,
             payments: self.payments,
-            ..Settings::described(configuration)
+            ..Settings::described(Configuration::G)
         };
         // Six workers, each ten payments a second here: a hundred milliseconds after the scale.
         settings.payment_time.usual = Duration::from_secs(1);
@@ -58,49 +85,94 @@ impl Act {
         self.payments.workers as f64 * 10.0
     }
 
-    fn plan(&self) -> anyhow::Result<Plan> {
-        let fault = Fault::of(Kind::CapacityLoss).share(0.17)?;
-        let mut plan = Plan::open(self.rate, self.length).with(fault, self.fault.0, self.fault.1);
+    fn plan(&self) -> Plan {
+        let (from, until) = self.window;
+        let mut plan = Plan::open(self.rate, self.length).with(self.fault.clone(), from, until);
         plan.patience = self.patience;
         plan.replays = 0.0;
-        Ok(plan)
+        plan
+    }
+
+    /// What breaks, in words, as it passes here.
+    fn words(&self) -> String {
+        let service = self.fault.service;
+        let share = self.fault.share * 100.0;
+        match self.fault.kind {
+            Kind::PaymentErrors => format!("{share:.0} % of all charges fail with 503"),
+            Kind::PaymentSlow => "charges take 0.3 s longer, some 2 s".to_owned(),
+            Kind::InventoryLock => "reservations hold their rows for 0.2 s".to_owned(),
+            Kind::RetryStorm => format!("{share:.0} % of all charges fail, users retry at once"),
+            Kind::GatewayOverload => "users multiply".to_owned(),
+            Kind::Kill => format!("{service} are killed"),
+            Kind::Reset => format!("{share:.0} % of the answers of {service} break off"),
+            Kind::Drip => format!("answers of {service} come a byte at a time"),
+            Kind::CapacityLoss => format!("{service} lose all workers but one"),
+        }
     }
 }
 
-/// Plays both runs and sends a frame for every look.
-pub(super) async fn play(seed: u64, frames: watch::Sender<Frame>) -> anyhow::Result<()> {
-    let act = Act::STORM;
+/// The runs: what most services have, the same with a circuit breaker or the user's own policy, and RetryGuard.
+///
+/// The user's own policy is taken as it is written: its durations are made longer by the factor by which the system then makes
+/// them shorter.
+fn runs(act: &Act, own: Option<Own>) -> anyhow::Result<[Run; 3]> {
+    let of = |title: &str, configuration: Configuration| Run {
+        title: title.to_owned(),
+        policy: configuration.policy().to_owned(),
+    };
+    Ok([
+        of("retries and timeouts", Configuration::C),
+        match own {
+            Some(own) => Run {
+                title: own.title,
+                policy: TimeScale::new(1.0 / act.scale)?.policy(&own.text),
+            },
+            None => of("a circuit breaker", Configuration::D),
+        },
+        of("RetryGuard", Configuration::G),
+    ])
+}
+
+/// Plays all runs and sends a frame for every look.
+pub(super) async fn play(
+    act: Act,
+    own: Option<Own>,
+    seed: u64,
+    frames: watch::Sender<Frame>,
+) -> anyhow::Result<()> {
+    let runs = runs(&act, own)?;
     let scaled = |span: Duration| span.as_secs_f64() * act.scale;
     frames.send_modify(|frame| {
+        frame.titles = runs.iter().map(|run| run.title.clone()).collect();
+        frame.fault = act.words();
         frame.length = scaled(act.length);
-        frame.fault_from = scaled(act.fault.0);
-        frame.fault_until = scaled(act.fault.1);
+        frame.fault_from = scaled(act.window.0);
+        frame.fault_until = scaled(act.window.1);
         frame.offered = act.rate;
         frame.capacity = act.capacity();
         frame.seed = seed;
     });
-    for (title, configuration) in [
-        ("retries and timeouts", Configuration::C),
-        ("RetryGuard", Configuration::G),
-    ] {
-        one(&act, title, configuration, seed, &frames).await?;
+    for run in &runs {
+        if let Err(error) = one(&act, run, seed, &frames).await {
+            frames.send_modify(|frame| frame.failed = true);
+            return Err(error);
+        }
     }
-    frames.send_modify(|frame| frame.over = true);
+    frames.send_modify(|frame| {
+        frame.over = true;
+        frame.verdict = verdict::sentence(frame);
+    });
     Ok(())
 }
 
-async fn one(
-    act: &Act,
-    title: &str,
-    configuration: Configuration,
-    seed: u64,
-    frames: &watch::Sender<Frame>,
-) -> anyhow::Result<()> {
-    let system = System::start(act.settings(configuration, seed)?).await?;
-    let driver = Driver::new(&system, act.plan()?)?;
+async fn one(act: &Act, run: &Run, seed: u64, frames: &watch::Sender<Frame>) -> anyhow::Result<()> {
+    let system = System::start(act.settings(run, seed)?)
+        .await
+        .with_context(|| format!("the run \"{}\"", run.title))?;
+    let driver = Driver::new(&system, act.plan())?;
     frames.send_modify(|frame| {
         frame.arms.push(Arm {
-            title: title.to_owned(),
+            title: run.title.clone(),
             digest: system.policy().digest().to_owned(),
             ..Arm::default()
         });
@@ -127,8 +199,8 @@ async fn one(
                 frames.send_modify(|frame| {
                     if at <= length {
                         let (from, until) = (frame.fault_from, frame.fault_until);
-                        if let Some(arm) = frame.arms.last_mut() {
-                            arm.take(&seen[0], &now);
+                        if let (Some(arm), Some(last)) = (frame.arms.last_mut(), seen.back()) {
+                            arm.take(&seen[0], last, &now);
                             arm.phase = phase(at, from, until);
                         }
                     }
@@ -143,13 +215,20 @@ async fn one(
             arm.phase = Phase::Done;
             arm.orders = measured.total;
             arm.duplicates = Some(effects.duplicate_charges());
-            arm.paid_before = Some(measured.success_between(Duration::ZERO, act.fault.0));
-            arm.paid_during = Some(measured.success_between(act.fault.0, act.fault.1));
-            arm.paid_after = Some(measured.success_between(act.fault.1, act.length));
+            arm.paid_before = Some(measured.success_between(Duration::ZERO, act.window.0));
+            arm.paid_during = Some(measured.success_between(act.window.0, act.window.1));
+            arm.paid_after = Some(measured.success_between(act.window.1, act.length));
             let last = act.length.saturating_sub(Duration::from_secs(30));
             arm.paid_last = Some(measured.success_between(last, act.length));
             arm.amplification = Some(arm.arrived as f64 / measured.total.sent.max(1) as f64);
             arm.kept = Some(measured.kept);
+            let seconds: Vec<(u64, u64)> = measured
+                .slices
+                .iter()
+                .map(|slice| (slice.sent, slice.paid))
+                .collect();
+            let fault_end = usize::try_from(act.window.1.as_secs()).unwrap_or(usize::MAX);
+            arm.recovered = verdict::recovered(&seconds, fault_end).map(|described| described * act.scale);
         }
     });
     system.stop().await;

@@ -1,14 +1,19 @@
-//! What is shown: the state of both arms at one moment.
+//! What is shown: the state of all arms at one moment.
 
 use serde::Serialize;
 
+use super::acted::{self, Acted};
 use crate::{Name, load::Live, system::Snapshot};
 
-/// What both arms look like at one moment.
+/// What all arms look like at one moment.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Frame {
     /// The arms so far: the one under way last.
     pub arms: Vec<Arm>,
+    /// The titles of all arms, also of those to come.
+    pub titles: Vec<String>,
+    /// What breaks, in words.
+    pub fault: String,
     /// Seconds of one arm, and when its fault begins and ends.
     pub length: f64,
     /// See `length`.
@@ -21,11 +26,16 @@ pub struct Frame {
     pub capacity: f64,
     /// The seed of load and faults.
     pub seed: u64,
-    /// Whether both arms have run.
+    /// Whether all arms have run.
     pub over: bool,
+    /// Whether an arm could not be run: there is nothing more to show.
+    #[serde(skip)]
+    pub failed: bool,
+    /// What saved the orders, once all arms have run.
+    pub verdict: Option<String>,
 }
 
-/// One of the two runs.
+/// One of the runs.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Arm {
     /// What protects it.
@@ -42,6 +52,8 @@ pub struct Arm {
     pub waiting: usize,
     /// See `waiting`.
     pub queue: usize,
+    /// The most requests that waited at payments at one moment.
+    pub most_waiting: usize,
     /// Payments' workers that are there.
     pub workers: usize,
     /// The sums of the users' orders.
@@ -58,6 +70,10 @@ pub struct Arm {
     pub paid_after: Option<f64>,
     /// The share of orders paid in the last three seconds.
     pub paid_last: Option<f64>,
+    /// How many seconds after the end of the fault orders were paid again; none where that did not happen before the end.
+    pub recovered: Option<f64>,
+    /// What acted, in the order of the time line.
+    pub acted: Vec<Acted>,
     /// Attempts at payments per order, over the whole run.
     pub amplification: Option<f64>,
     /// Whether the driver kept its load.
@@ -71,9 +87,9 @@ pub enum Phase {
     /// All is well.
     #[default]
     Calm,
-    /// Payments have lost their workers.
+    /// Something is broken.
     Broken,
-    /// They have them back.
+    /// It is mended.
     After,
     /// The run is over.
     Done,
@@ -122,10 +138,10 @@ pub struct EdgeFrame {
 }
 
 impl Frame {
-    /// Whether both arms have run.
+    /// Whether there will be no other frame: all arms have run, or one could not be run.
     #[must_use]
     pub const fn is_over(&self) -> bool {
-        self.over
+        self.over || self.failed
     }
 }
 
@@ -139,8 +155,9 @@ pub(super) struct Seen {
 }
 
 impl Arm {
-    /// Takes in what is seen now; rates are over the time since `before`.
-    pub(super) fn take(&mut self, before: &Seen, now: &Seen) {
+    /// Takes in what is seen now; rates are over the time since `before`, `last` is the look before this one.
+    pub(super) fn take(&mut self, before: &Seen, last: &Seen, now: &Seen) {
+        acted::note(&mut self.acted, last, now);
         let span = (now.at - before.at).max(1e-3);
         let rate = |later: u64, sooner: u64| later.saturating_sub(sooner) as f64 / span;
         self.edges = vec![EdgeFrame {
@@ -187,6 +204,7 @@ impl Arm {
         self.orders = now.live;
         self.arrived = service.arrived;
         self.waiting = service.waiting;
+        self.most_waiting = self.most_waiting.max(service.waiting);
         self.queue = service.queue;
         self.workers = service.workers.unwrap_or(0);
         let calls = rate(now.live.sent, before.live.sent);

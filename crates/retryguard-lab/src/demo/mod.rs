@@ -1,22 +1,26 @@
-//! The demo: the same load and the same fault twice, first without protection and then with it, live.
+//! The demo: the same load and the same fault under three policies, one after the other, live.
 //!
 //! Nothing here is scripted but the load and the fault: every number that is shown was counted at the services.
 
 mod act;
+mod acted;
 mod frame;
 mod page;
 mod plain;
 mod screen;
 mod summary;
+mod timeline;
+mod verdict;
 
 use std::{io::IsTerminal as _, net::SocketAddr, time::Duration};
 
 use tokio::sync::watch;
 
 pub use act::Act;
+pub use acted::{Acted, Part};
 pub use frame::{Arm, EdgeFrame, Frame, Phase};
 
-use crate::{clock, system::Life};
+use crate::{clock, faults::Kind, system::Life};
 
 /// How the demo is shown.
 #[derive(Debug, Clone)]
@@ -29,6 +33,19 @@ pub struct Options {
     pub plain: bool,
     /// How long the page stays after the end, so that it can be looked at.
     pub stay: Duration,
+    /// The user's own policy, which runs in place of the breaker's.
+    pub policy: Option<Own>,
+    /// What breaks.
+    pub fault: Kind,
+}
+
+/// A policy of the user's own.
+#[derive(Debug, Clone)]
+pub struct Own {
+    /// What it is called.
+    pub title: String,
+    /// Its text. Durations are those of this machine: a payment takes a tenth of a second, and users wait for three.
+    pub text: String,
 }
 
 impl Default for Options {
@@ -38,6 +55,8 @@ impl Default for Options {
             page: SocketAddr::from(([127, 0, 0, 1], 0)),
             plain: false,
             stay: Duration::ZERO,
+            policy: None,
+            fault: Kind::CapacityLoss,
         }
     }
 }
@@ -50,12 +69,13 @@ const EVERY: Duration = Duration::from_millis(250);
 /// # Errors
 /// If the system cannot be started, and [`Interrupted`](crate::Interrupted) if a signal ended it before its time.
 pub async fn run(options: Options) -> anyhow::Result<()> {
+    let act = Act::storm(options.fault)?;
     let life = Life::begin();
     let (frames, seen) = watch::channel(Frame::default());
     let address = page::serve(options.page, seen.clone(), &life).await?;
     let url = format!("http://{address}/");
     let on_screen = !options.plain && std::io::stdout().is_terminal();
-    let mut acts = tokio::spawn(act::play(options.seed, frames));
+    let mut acts = tokio::spawn(act::play(act, options.policy, options.seed, frames));
     let shown = async {
         if on_screen {
             screen::show(&url, seen.clone()).await

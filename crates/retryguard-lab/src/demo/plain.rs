@@ -5,7 +5,7 @@ use tokio::sync::watch;
 use super::frame::{Arm, Frame, Phase};
 use crate::Name;
 
-/// Prints until both runs are over.
+/// Prints until all runs are over.
 pub(super) async fn show(url: &str, mut frames: watch::Receiver<Frame>) {
     println!("page: {url}");
     let mut printed = (0, 0);
@@ -34,12 +34,13 @@ pub(super) async fn show(url: &str, mut frames: watch::Receiver<Frame>) {
 
 pub(super) fn heading(frame: &Frame, arm: &Arm) -> String {
     format!(
-        "\n== {} (policy {}, seed {}): {:.0} orders a second, payments can do {:.0}; all workers but one are gone from second {:.0} to {:.0}",
+        "\n== {} (policy {}, seed {}): {:.0} orders a second, payments can do {:.0}; {} from second {:.0} to {:.0}",
         arm.title,
         arm.digest.chars().take(12).collect::<String>(),
         frame.seed,
         frame.offered,
         frame.capacity,
+        frame.fault,
         frame.fault_from,
         frame.fault_until,
     )

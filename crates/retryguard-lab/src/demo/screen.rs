@@ -22,12 +22,13 @@ use tokio::sync::watch;
 use super::{
     frame::{Arm, EdgeFrame, Frame},
     plain::words,
+    timeline,
 };
 
 /// How often keys are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Shows frames until both runs are over, or a key ends it.
+/// Shows frames until all runs are over, or a key ends it.
 pub(super) async fn show(url: &str, frames: watch::Receiver<Frame>) -> anyhow::Result<()> {
     enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen)?;
@@ -62,37 +63,72 @@ fn ended_by_key() -> anyhow::Result<bool> {
     Ok(control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
 }
 
+/// The lines that an arm needs for its chart, its facts and what acted.
+const FULL: u16 = 14;
+
 fn draw(canvas: &mut Canvas<'_>, frame: &Frame, url: &str) {
-    let rows = Layout::vertical([
+    let area = canvas.area();
+    // As many arms as there is room for; those that ended before them have a line each.
+    let room = usize::from(area.height.saturating_sub(3) / FULL).clamp(1, 3);
+    let short = frame.arms.len().saturating_sub(room);
+    let shown = frame.arms.len() - short;
+    let mut heights = vec![
         Constraint::Length(2),
-        Constraint::Fill(1),
-        Constraint::Fill(1),
-        Constraint::Length(1),
-    ])
-    .split(canvas.area());
+        Constraint::Length(u16::try_from(short).unwrap_or(0)),
+    ];
+    heights.extend(vec![Constraint::Fill(1); room.max(1)]);
+    heights.push(Constraint::Length(1));
+    let rows = Layout::vertical(heights).split(area);
     canvas.render_widget(Paragraph::new(title(frame)), rows[0]);
-    for (index, area) in [rows[1], rows[2]].into_iter().enumerate() {
-        match frame.arms.get(index) {
-            Some(arm) => draw_arm(canvas, area, frame, arm),
-            None => canvas.render_widget(Block::bordered().title(" RetryGuard: next "), area),
+    let ended: Vec<Line<'_>> = frame.arms[..short].iter().map(ended).collect();
+    canvas.render_widget(Paragraph::new(ended), rows[1]);
+    for (index, area) in rows[2..rows.len() - 1].iter().enumerate() {
+        match frame.arms.get(short + index) {
+            Some(arm) => draw_arm(canvas, *area, frame, arm),
+            None => {
+                let next = frame
+                    .titles
+                    .get(short + shown.max(index))
+                    .cloned()
+                    .unwrap_or_default();
+                canvas.render_widget(Block::bordered().title(format!(" {next}: next ")), *area);
+            }
         }
     }
     let foot = format!(" page: {url}   q or Ctrl-C ends");
     canvas.render_widget(
         Paragraph::new(foot).style(Style::new().fg(Color::DarkGray)),
-        rows[3],
+        rows[rows.len() - 1],
     );
+}
+
+/// An arm that has run, in a line.
+fn ended(arm: &Arm) -> Line<'static> {
+    let again = match arm.recovered {
+        Some(seconds) => format!("paid again after {seconds:.1} s"),
+        None => "never paid again".to_owned(),
+    };
+    Line::raw(format!(
+        " {}: {} of {} orders paid, ×{:.1}, {again}",
+        arm.title,
+        arm.orders.paid,
+        arm.orders.sent,
+        arm.amplification.unwrap_or(0.0),
+    ))
 }
 
 fn title(frame: &Frame) -> Vec<Line<'static>> {
     vec![
         Line::styled(
-            " RetryGuard: a retry storm, and the same without one",
+            format!(
+                " RetryGuard: a retry storm at {:.0} orders/s, payments can do {:.0}/s",
+                frame.offered, frame.capacity
+            ),
             Style::new().add_modifier(Modifier::BOLD),
         ),
         Line::raw(format!(
-            " {:.0} orders/s; payments can do {:.0}/s and lose all workers but one from {:.0} to {:.0} s",
-            frame.offered, frame.capacity, frame.fault_from, frame.fault_until
+            " the fault: {} from {:.0} to {:.0} s",
+            frame.fault, frame.fault_from, frame.fault_until
         )),
     ]
 }
@@ -103,11 +139,23 @@ fn draw_arm(canvas: &mut Canvas<'_>, area: Rect, frame: &Frame, arm: &Arm) {
         .title_bottom(legend());
     let inner = block.inner(area);
     canvas.render_widget(block, area);
+    // What acted has at most a third of the room.
+    let most = usize::from(inner.height / 3).min(arm.acted.len());
+    let [upper, lower] = Layout::vertical([
+        Constraint::Fill(1),
+        Constraint::Length(u16::try_from(most).unwrap_or(0)),
+    ])
+    .areas(inner);
     let columns = Layout::horizontal([Constraint::Fill(1), Constraint::Length(42)])
         .spacing(1)
-        .split(inner);
+        .split(upper);
     draw_chart(canvas, columns[0], frame, arm);
     canvas.render_widget(Paragraph::new(facts(arm)), columns[1]);
+    let acted: Vec<Line<'_>> = timeline::lines(frame, arm, usize::from(lower.width), most)
+        .into_iter()
+        .map(|line| Line::styled(line, Style::new().fg(Color::Yellow)))
+        .collect();
+    canvas.render_widget(Paragraph::new(acted), lower);
 }
 
 /// The lines' colours. Not the chart's own legend, which hides in a small terminal.
@@ -125,7 +173,7 @@ fn draw_chart(canvas: &mut Canvas<'_>, area: Rect, frame: &Frame, arm: &Arm) {
         arm.points.iter().map(|point| (point.at, value(point))).collect()
     };
     let (attempts, paid) = (line(|point| point.attempts), line(|point| point.paid));
-    // Both arms on one scale, so that they can be compared.
+    // All arms on one scale, so that they can be compared.
     let top = frame
         .arms
         .iter()
@@ -140,22 +188,65 @@ fn draw_chart(canvas: &mut Canvas<'_>, area: Rect, frame: &Frame, arm: &Arm) {
             .style(Style::new().fg(color))
             .data(data)
     };
+    // Labels of our own, so that it is known which column is which second.
+    let [labels, graph] = Layout::horizontal([Constraint::Length(5), Constraint::Fill(1)]).areas(area);
+    let [graph, seconds] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(graph);
     let chart = Chart::new(vec![
         set(Color::DarkGray, &capacity),
         set(Color::Red, &attempts),
         set(Color::Green, &paid),
     ])
-    .x_axis(
-        Axis::default()
-            .bounds([0.0, frame.length])
-            .labels(["0 s".to_owned(), format!("{:.0} s", frame.length)]),
-    )
-    .y_axis(
-        Axis::default()
-            .bounds([0.0, top])
-            .labels(["0".to_owned(), format!("{top:.0}")]),
-    );
-    canvas.render_widget(chart, area);
+    .x_axis(Axis::default().bounds([0.0, frame.length]))
+    .y_axis(Axis::default().bounds([0.0, top]));
+    canvas.render_widget(chart, graph);
+    let (from, until) = shade(canvas, graph, frame);
+    let [upper, _, lower, _] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+    ])
+    .areas(labels);
+    canvas.render_widget(Paragraph::new(format!("{top:>4.0}")), upper);
+    canvas.render_widget(Paragraph::new("   0"), lower);
+    let end = format!("{:.0} s", frame.length);
+    let mut axis = vec![' '; usize::from(seconds.width)];
+    let mut write = |at: usize, text: &str| {
+        for (place, letter) in axis.iter_mut().skip(at).zip(text.chars()) {
+            *place = letter;
+        }
+    };
+    write(0, "0 s");
+    write(usize::from(seconds.width).saturating_sub(end.len()), &end);
+    if until > from + 4 {
+        write(usize::from(from), "fault");
+    }
+    canvas.render_widget(Paragraph::new(axis.into_iter().collect::<String>()), seconds);
+}
+
+/// Shades the time of the fault, and says which columns of the graph that is.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a width of at most 65535 columns"
+)]
+fn shade(canvas: &mut Canvas<'_>, graph: Rect, frame: &Frame) -> (u16, u16) {
+    let column = |at: f64| {
+        let share = (at / frame.length.max(1e-9)).clamp(0.0, 1.0);
+        (share * f64::from(graph.width)).round() as u16
+    };
+    let (from, until) = (column(frame.fault_from), column(frame.fault_until));
+    let buffer = canvas.buffer_mut();
+    for x in graph.x + from..(graph.x + until).min(graph.right()) {
+        for y in graph.top()..graph.bottom() {
+            if let Some(cell) = buffer.cell_mut((x, y))
+                && cell.symbol().trim_matches([' ', '\u{2800}']).is_empty()
+            {
+                cell.set_symbol("░").set_fg(Color::DarkGray);
+            }
+        }
+    }
+    (from, until)
 }
 
 fn facts(arm: &Arm) -> Vec<Line<'static>> {
@@ -245,7 +336,10 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
-    use crate::demo::frame::Point;
+    use crate::demo::{
+        acted::{Acted, Part},
+        frame::Point,
+    };
 
     fn shown(width: u16, height: u16) -> String {
         let edge = |from, to| EdgeFrame {
@@ -267,10 +361,17 @@ mod tests {
                 edge("orders", "payments"),
                 edge("orders", "inventory"),
             ],
+            acted: vec![Acted {
+                part: Part::Gate,
+                name: Part::Gate.name(),
+                count: 321,
+                spans: vec![(5.0, 9.0)],
+            }],
             ..Arm::default()
         };
         let frame = Frame {
-            arms: vec![arm.clone(), arm],
+            arms: vec![arm.clone(), arm.clone(), arm],
+            fault: "payments lose all workers but one".to_owned(),
             length: 20.0,
             fault_from: 4.0,
             fault_until: 8.0,
@@ -290,7 +391,11 @@ mod tests {
     fn the_usual_terminal_shows_everything() {
         let text = shown(80, 24);
         for whole in [
-            "from 4 to 8 s",
+            "payments lose all workers but one from 4 to 8 s",
+            "never paid again",
+            "Retry-After obeyed",
+            "0 s   fault",
+            "░░░░",
             "breaker half-open  guard limited",
             "orders→inventory 1234/s ×30.9 100 % fail",
             "paid/s",

@@ -191,48 +191,127 @@ pub fn line(outcome: &Outcome) -> String {
     cells.join(", ")
 }
 
-/// All runs for a terminal.
+/// The columns of a terminal that is not made for this table.
+const TERMINAL: usize = 100;
+
+/// All runs for a terminal: as many tables below each other as the columns need, and a sentence for each fault.
 #[must_use]
 pub fn terminal(outcomes: &[Outcome]) -> String {
-    let mut rows = vec![
-        ["fault", "config"]
-            .into_iter()
-            .chain(COLUMNS.iter().map(|column| column.title))
-            .map(str::to_owned)
-            .collect::<Vec<_>>(),
-    ];
-    for outcome in outcomes {
-        let mut row = vec![outcome.fault.clone(), outcome.configuration.clone()];
-        match &outcome.figures {
-            Some(figures) => row.extend(COLUMNS.iter().map(|column| (column.shown)(figures))),
-            None => row.push(lost(outcome.not_kept.as_deref())),
-        }
-        rows.push(row);
-    }
-    let width = |place: usize| {
-        rows.iter()
-            .filter(|row| row.len() > 3)
-            .filter_map(|row| row.get(place))
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let mut text = String::new();
-    for row in rows {
-        for (place, cell) in row.iter().enumerate() {
-            let width = widths[place];
-            let gap = if place == 0 { "" } else { "  " };
-            let _ = if place < 2 {
-                write!(text, "{gap}{cell:<width$}")
-            } else {
-                write!(text, "{gap}{cell:>width$}")
-            };
+    let mut left: &[Column] = COLUMNS;
+    while !left.is_empty() {
+        let widths: Vec<usize> = left.iter().map(|column| width(column, outcomes)).collect();
+        let names = name_width(outcomes);
+        let mut all = names;
+        let fits = widths
+            .iter()
+            .take_while(|width| {
+                all += **width + 2;
+                all <= TERMINAL
+            })
+            .count()
+            .max(1);
+        if !text.is_empty() {
+            text.push('\n');
         }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
+        block(&mut text, &left[..fits], &widths, names, outcomes);
+        left = &left[fits..];
+    }
+    for fault in faults(outcomes) {
+        if let Some(sentence) = verdict(fault, outcomes) {
+            let _ = write!(text, "\n{sentence}\n");
+        }
     }
     text
+}
+
+fn block(text: &mut String, columns: &[Column], widths: &[usize], names: usize, outcomes: &[Outcome]) {
+    let _ = write!(text, "{:names$}", "fault, config");
+    for (column, width) in columns.iter().zip(widths) {
+        let _ = write!(text, "  {:>width$}", column.title);
+    }
+    text.push('\n');
+    for outcome in outcomes {
+        let _ = write!(text, "{:names$}", name(outcome));
+        match &outcome.figures {
+            Some(figures) => {
+                for (column, width) in columns.iter().zip(widths) {
+                    let _ = write!(text, "  {:>width$}", (column.shown)(figures));
+                }
+            }
+            None => {
+                let _ = write!(text, "  {}", lost(outcome.not_kept.as_deref()));
+            }
+        }
+        text.push('\n');
+    }
+}
+
+fn name(outcome: &Outcome) -> String {
+    format!("{}, {}", outcome.fault, outcome.configuration)
+}
+
+fn name_width(outcomes: &[Outcome]) -> usize {
+    outcomes
+        .iter()
+        .map(|outcome| name(outcome).chars().count())
+        .chain(["fault, config".len()])
+        .max()
+        .unwrap_or(0)
+}
+
+fn width(column: &Column, outcomes: &[Outcome]) -> usize {
+    outcomes
+        .iter()
+        .filter_map(|outcome| outcome.figures.as_ref())
+        .map(|figures| (column.shown)(figures).chars().count())
+        .chain([column.title.chars().count()])
+        .max()
+        .unwrap_or(0)
+}
+
+/// The faults, each once, in the order of the runs.
+fn faults(outcomes: &[Outcome]) -> Vec<&str> {
+    let mut faults = Vec::new();
+    for outcome in outcomes {
+        if !faults.contains(&outcome.fault.as_str()) {
+            faults.push(&outcome.fault);
+        }
+    }
+    faults
+}
+
+/// Who paid most under a fault, in a sentence; nothing where fewer than two runs can be compared.
+fn verdict(fault: &str, outcomes: &[Outcome]) -> Option<String> {
+    let mut runs: Vec<(&str, f64, f64)> = outcomes
+        .iter()
+        .filter(|outcome| outcome.fault == fault)
+        .filter_map(|outcome| {
+            let figures = outcome.figures.as_ref()?;
+            Some((
+                outcome.configuration.as_str(),
+                figures.success * 100.0,
+                figures.amplification,
+            ))
+        })
+        .collect();
+    runs.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let [(best, most, attempts), .., (worst, least, _)] = runs[..] else {
+        return None;
+    };
+    let near: Vec<&str> = runs[1..]
+        .iter()
+        .filter(|run| most - run.1 < 1.0)
+        .map(|run| run.0)
+        .collect();
+    let beside = if near.is_empty() {
+        String::new()
+    } else {
+        format!(" ({} within a point of it)", near.join(", "))
+    };
+    Some(format!(
+        "{fault}: {best} paid the most orders, {most:.1} %{beside}, with {attempts:.2} attempts for each; {worst} paid {least:.1} %."
+    ))
 }
 
 /// The runs of one fault as Markdown.

@@ -16,7 +16,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use retryguard::{
-    BoxedError, Error, Policy, Refusal,
+    BoxedError, Error, Policy, Refusal, Report,
     http::{Http, HttpLayer, HttpService, ReplayBody, tags},
 };
 use tokio::sync::Semaphore;
@@ -104,6 +104,9 @@ impl Downstream {
         let answer = match self.service.clone().oneshot(request).await {
             Ok(response) => {
                 let (head, body) = response.into_parts();
+                if let Some((_, refusal)) = Report::of(&head.extensions).failed {
+                    self.counts.refused(refusal);
+                }
                 match body.collect().await {
                     Ok(body) => Ok((head.status, head.headers, body.to_bytes())),
                     // The body was read whole before the answer was judged; only its reader's patience could end it.
@@ -142,6 +145,12 @@ impl Downstream {
             Ok(_) => self.counts.failed.increment(),
             Err(error) => {
                 self.counts.failed.increment();
+                if let Error::Refused { refusal, .. }
+                | Error::TimedOut { refusal, .. }
+                | Error::Failed { refusal, .. } = error
+                {
+                    self.counts.refused(*refusal);
+                }
                 match error {
                     Error::Refused {
                         refusal: Refusal::BulkheadFull | Refusal::BulkheadTimeout,

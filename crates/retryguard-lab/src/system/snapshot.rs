@@ -32,6 +32,8 @@ pub struct ServiceView {
     pub failed: u64,
     /// Requests that the server layer refused.
     pub shed: u64,
+    /// Requests that no worker began because their callers had stopped waiting.
+    pub too_late: u64,
     /// Workers, working and waiting, where it has a bounded capacity.
     pub workers: Option<usize>,
     /// Requests that are worked on.
@@ -57,6 +59,10 @@ pub struct EdgeView {
     pub retries: u64,
     /// Attempts that failed.
     pub failures: u64,
+    /// Calls that failed, by the reason why there was no (other) attempt, in the order of `Refusal::ALL`.
+    pub refusals: Vec<u64>,
+    /// Calls that wait at the client: for a place under its limit, or for the recovery of the target.
+    pub waiting: usize,
     /// `closed`, `open` or `half-open`.
     pub breaker: &'static str,
     /// `allowed`, `suspended` or `limited`.
@@ -96,6 +102,7 @@ impl System {
             answered: counts.answered.get(),
             failed: counts.failed.get(),
             shed: counts.shed.get(),
+            too_late: counts.too_late.get(),
             workers: load.map(|load| load.capacity.workers),
             working: load.map_or(0, |load| load.working),
             waiting: load.map_or(0, |load| load.waiting),
@@ -112,6 +119,8 @@ impl System {
             attempts: 0,
             retries: 0,
             failures: 0,
+            refusals: Vec::new(),
+            waiting: 0,
             breaker: breaker::State::Closed.as_str(),
             guard: guard::State::On.as_str(),
             guard_share: 1.0,
@@ -124,8 +133,10 @@ impl System {
             view.attempts = counts.attempts.get();
             view.retries = counts.retries.get();
             view.failures = counts.failures.get();
+            view.refusals = counts.refusals();
             if let Some(handle) = counts.handle() {
                 let status = handle.status();
+                view.waiting = status.waiting;
                 view.breaker = status.breaker.as_str();
                 view.guard = status.guard.as_str();
                 view.guard_share = status.guard_share.as_f64();

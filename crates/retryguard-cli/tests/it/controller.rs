@@ -232,3 +232,69 @@ fn policies_are_served_until_it_is_stopped() {
     assert!(told.contains("serving shop on"), "{told}");
     assert_eq!(running.stop(LIMIT).and_then(|status| status.code()), Some(0));
 }
+
+/// What a server on this machine answers.
+fn body(port: u16, path: &str) -> Option<String> {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n"
+    )
+    .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+/// The clients of `examples/policy-clients` against a real policy server: each reads the policy, and reads it again after it
+/// was changed. A language that is not on this machine is left out.
+#[test]
+fn clients_in_other_languages_follow_a_policy() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let write = |retries: u32| {
+        let text = format!("services: {{reviews: {{maxRetries: {retries}}}}}\nremotePeriod: 2s\n");
+        std::fs::write(folder.path().join("shop.yaml"), text).expect("a temporary file");
+    };
+    write(4);
+    let port = free_port();
+    let log = folder.path().join("log");
+    let (listen, path) = (format!("127.0.0.1:{port}"), folder.path().display().to_string());
+    let _running = launch(&["policy", "serve", &path, "--listen", &listen], &log);
+    let served = |retries: u32| {
+        body(port, "/policies/shop?service=reviews")
+            .is_some_and(|text| text.contains(&format!("\"maxRetries\":{retries}")))
+    };
+    assert!(until(LIMIT, || served(4)), "the policy is not served as JSON");
+    let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policy-clients");
+    let cache = folder.path().join("cache");
+    let ask = |program: &Path, before: &[&str], file: &str| {
+        let output = Command::new(program)
+            .args(before)
+            .arg(clients.join(file))
+            .args([&format!("http://{listen}"), "shop", "reviews"])
+            .env("GOCACHE", &cache)
+            .env("GOFLAGS", "-mod=mod")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .output()
+            .expect("the program starts");
+        assert!(output.status.success(), "{file}: {}", talk(&output));
+        said(&output)
+    };
+    let languages = [
+        ("python3", &[][..], "retryguard_policy.py"),
+        ("go", &["run"][..], "main.go"),
+        ("java", &[][..], "PolicyClient.java"),
+    ];
+    let there: Vec<_> = languages
+        .into_iter()
+        .filter_map(|(program, before, file)| Some((retryguard_parts::find(program)?, before, file)))
+        .collect();
+    for (program, before, file) in &there {
+        assert_eq!(ask(program, before, file), "maxRetries 4\n", "{file}");
+    }
+    write(0);
+    assert!(until(LIMIT, || served(0)), "a changed policy is not served");
+    for (program, before, file) in &there {
+        assert_eq!(ask(program, before, file), "maxRetries 0\n", "{file}");
+    }
+}

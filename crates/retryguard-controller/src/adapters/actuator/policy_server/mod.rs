@@ -13,6 +13,7 @@
 
 mod folder;
 mod merge;
+mod plain;
 
 use std::{
     collections::HashMap,
@@ -338,9 +339,23 @@ async fn one(
             .into_response(),
         Some(served) if query.contains_key("original") => {
             let text = served.original.as_ref().unwrap_or(&served.text).clone();
-            ([(header::CONTENT_TYPE, "application/yaml")], text).into_response()
+            let (kind, text) = match query.get("service") {
+                Some(service) => ("application/json", plain::service(&text, service)),
+                None => ("application/yaml", text),
+            };
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
-        Some(served) => answer(&served, matches(known, &served.etag)),
+        Some(served) => {
+            let unchanged = matches(known, &served.etag);
+            match query.get("service") {
+                Some(service) => answer(
+                    &served,
+                    unchanged,
+                    ("application/json", plain::service(&served.text, service)),
+                ),
+                None => answer(&served, unchanged, ("application/yaml", served.text.clone())),
+            }
+        }
     }
 }
 
@@ -363,7 +378,7 @@ fn wait(query: &HashMap<String, String>, headers: &HeaderMap) -> Option<Duration
     Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
 }
 
-fn answer(served: &Served, unchanged: bool) -> Response {
+fn answer(served: &Served, unchanged: bool, (kind, text): (&str, String)) -> Response {
     let mut headers = HeaderMap::new();
     let mut set = |name: &'static str, text: String| {
         if let Ok(value) = HeaderValue::from_str(&text) {
@@ -389,8 +404,8 @@ fn answer(served: &Served, unchanged: bool) -> Response {
     if unchanged {
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
-    set("content-type", "application/yaml".to_owned());
-    (StatusCode::OK, headers, served.text.clone()).into_response()
+    set("content-type", kind.to_owned());
+    (StatusCode::OK, headers, text).into_response()
 }
 
 /// Between a half and one and a half of the period.

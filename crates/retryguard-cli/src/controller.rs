@@ -1,10 +1,7 @@
 //! `retryguard controller`: watches services in any language and switches their retries off while they do harm.
 
-#[cfg(feature = "controller")]
 mod replay;
-#[cfg(feature = "controller")]
 mod start;
-#[cfg(feature = "controller")]
 mod status;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -78,7 +75,6 @@ pub(crate) struct Status {
     json: bool,
 }
 
-#[cfg(feature = "controller")]
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match (&arguments.command, &arguments.config) {
         (Some(Command::Status(status)), _) => status::run(status),
@@ -90,45 +86,4 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-#[cfg(not(feature = "controller"))]
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let Arguments {
-        command,
-        config,
-        dry_run,
-        leave,
-        record,
-        check,
-    } = arguments;
-    if let Some(Command::Status(Status {
-        address,
-        token_file,
-        ca_file,
-        json,
-    })) = command
-    {
-        let _ = (address, token_file, ca_file, json);
-    }
-    if let Some(Command::Replay(Replay {
-        recording,
-        config,
-        json,
-    })) = command
-    {
-        let _ = (recording, config, json);
-    }
-    let _ = (config, dry_run, leave, record, check);
-    without_it("controller")
-}
-
-/// How to get what this build does not have.
-#[cfg(not(feature = "controller"))]
-pub(crate) fn without_it(command: &str) -> ExitCode {
-    eprintln!(
-        "retryguard {command}: this program was built without the controller; build it with \
-         `cargo build --release -p retryguard-cli --features controller` (or kubernetes, aws, full)"
-    );
-    ExitCode::from(2)
 }

@@ -17,7 +17,7 @@ use retryguard_lab::{
 #[command(after_help = "Examples:
   retryguard lab serve
   retryguard lab run --config A,C,G --fault payment_errors
-  retryguard lab matrix --out lab-matrix")]
+  retryguard lab run --config G --fault retry_storm --out results")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -65,6 +65,7 @@ struct Serve {
     #[command(flatten)]
     stores: stores::Choice,
     /// The schema in PostgreSQL that the services of a system share; made where it is missing.
+    #[cfg(feature = "lab-real")]
     #[arg(long, default_value = "retryguard_lab")]
     schema: String,
     /// Write no line for each request.
@@ -106,7 +107,10 @@ fn settings(serve: &Serve) -> anyhow::Result<Settings> {
     };
     settings.token.clone_from(&serve.token);
     settings.folder.clone_from(&serve.folder);
-    settings.backing = serve.stores.backing(&serve.schema)?;
+    #[cfg(feature = "lab-real")]
+    {
+        settings.backing = serve.stores.backing(&serve.schema)?;
+    }
     for (name, address) in &serve.addresses {
         let place = Name::ALL.iter().position(|known| known == name).unwrap_or(0);
         settings.addresses.0[place] = *address;

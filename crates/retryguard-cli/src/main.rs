@@ -2,9 +2,11 @@
 //! a library crate and prints. Standard output is data, standard error is talk.
 
 mod check;
+#[cfg(feature = "controller")]
 mod controller;
 mod demo;
-#[cfg(test)]
+// The pages speak of every command and every option.
+#[cfg(all(test, feature = "controller", feature = "lab-real"))]
 mod documented;
 mod explain;
 mod foreign;
@@ -14,6 +16,7 @@ mod lab;
 mod lint;
 mod output;
 mod play;
+#[cfg(feature = "controller")]
 mod policy;
 mod predict;
 mod shell;
@@ -36,6 +39,7 @@ struct Arguments {
 enum Command {
     Check(check::Check),
     Completions(shell::Completions),
+    #[cfg(feature = "controller")]
     Controller(controller::Arguments),
     Demo(demo::Arguments),
     Explain(explain::Explain),
@@ -45,6 +49,7 @@ enum Command {
     Lint(lint::Arguments),
     Man(shell::Man),
     Play(play::Play),
+    #[cfg(feature = "controller")]
     Policy(policy::Arguments),
     Predict(predict::Arguments),
     Render(import::Render),
@@ -54,8 +59,10 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
+        Command::Calibrate(arguments) => arguments.run(),
         Command::Check(check) => check.run(),
         Command::Completions(arguments) => arguments.run(Arguments::command()),
+        #[cfg(feature = "controller")]
         Command::Controller(arguments) => controller::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Explain(arguments) => arguments.run(),
@@ -65,10 +72,60 @@ fn main() -> ExitCode {
         Command::Lint(arguments) => lint::run(&arguments),
         Command::Man(arguments) => arguments.run(Arguments::command()),
         Command::Play(arguments) => arguments.run(),
+        #[cfg(feature = "controller")]
         Command::Policy(arguments) => policy::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Render(arguments) => arguments.run(),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Tune(tune) => tune.run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every example of every `--help` is a command that this program takes. Files and addresses need not exist.
+    #[test]
+    fn every_example_of_the_help_is_understood() {
+        let mut commands = vec![Arguments::command()];
+        let mut examples = 0;
+        while let Some(command) = commands.pop() {
+            commands.extend(command.get_subcommands().cloned());
+            let Some(help) = command.get_after_help() else {
+                continue;
+            };
+            for line in help.to_string().lines().map(str::trim) {
+                let Some(rest) = line.strip_prefix("retryguard ") else {
+                    continue;
+                };
+                if let Err(error) = Arguments::try_parse_from(words(rest)) {
+                    panic!("`{line}` of `{} --help`: {error}", command.get_name());
+                }
+                examples += 1;
+            }
+        }
+        assert!(examples > 20, "only {examples} examples were found");
+    }
+
+    /// The words of a command, up to a pipe, a redirection, the next command, or a remark after two spaces.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec!["retryguard".to_owned(), String::new()];
+        let mut quoted = false;
+        for letter in line.chars() {
+            match letter {
+                '\'' => quoted = !quoted,
+                '|' | '>' | '&' if !quoted => break,
+                ' ' if !quoted && words.last().is_some_and(String::is_empty) => break,
+                ' ' if !quoted => words.push(String::new()),
+                _ => {
+                    if let Some(word) = words.last_mut() {
+                        word.push(letter);
+                    }
+                }
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
     }
 }

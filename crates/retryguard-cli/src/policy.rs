@@ -32,18 +32,6 @@ struct Serve {
     token_file: Option<PathBuf>,
 }
 
-#[cfg(not(feature = "controller"))]
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let Command::Serve(Serve {
-        folder,
-        listen,
-        token_file,
-    }) = &arguments.command;
-    let _ = (folder, listen, token_file);
-    crate::controller::without_it("policy")
-}
-
-#[cfg(feature = "controller")]
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let Command::Serve(arguments) = &arguments.command;
     log();
@@ -60,7 +48,6 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-#[cfg(feature = "controller")]
 async fn serve(arguments: &Serve) -> anyhow::Result<ExitCode> {
     use retryguard_controller::adapters::actuator::policy_server::PolicyServer;
     use retryguard_controller::config::listen::Listen;
@@ -86,7 +73,6 @@ async fn serve(arguments: &Serve) -> anyhow::Result<ExitCode> {
 }
 
 /// One line of JSON for every event, on standard error.
-#[cfg(feature = "controller")]
 pub(crate) fn log() {
     // Fails only where a logger is there already.
     let _ = tracing_subscriber::fmt()

@@ -214,7 +214,30 @@ impl Prediction {
         let threshold = self.guard_threshold().map_or_else(|| "none".to_owned(), percent);
         lines.push(line("guard threshold", &threshold, &self.guard_reason()));
         lines.push(line("", "", GUARD_MODE));
+        lines.push(String::new());
+        lines.push(self.verdict());
         lines.join("\n") + "\n"
+    }
+
+    /// What it comes to, in one sentence.
+    fn verdict(&self) -> String {
+        let (load, total) = (self.load.get(), self.total_load);
+        if self.attempts.get() == 1 {
+            return format!(
+                "Without retries {} of the calls are rejected.",
+                percent(self.rejection)
+            );
+        }
+        if self.overloaded() {
+            return format!(
+                "Retries raise the load from {load:.2} to {total:.2} times the capacity and serve no call more: suspend them."
+            );
+        }
+        format!(
+            "Retries add {} to the load and hide the rejection of {} of the attempts: keep them, within a budget.",
+            percent(self.retries_per_call),
+            percent(self.rejection)
+        )
     }
 }
 

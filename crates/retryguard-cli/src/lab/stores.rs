@@ -1,8 +1,15 @@
-//! Where the services keep what they write: the flags, and what they mean in this build.
+//! Where the services keep what they write. A build without the feature `lab-real` has no flags for it.
 
 use clap::Args;
-use retryguard_lab::{experiment::Stores, settings::Backing};
+use retryguard_lab::experiment::Stores;
+#[cfg(feature = "lab-real")]
+use retryguard_lab::settings::Backing;
 
+#[cfg(not(feature = "lab-real"))]
+#[derive(Args)]
+pub(super) struct Choice {}
+
+#[cfg(feature = "lab-real")]
 #[derive(Args)]
 pub(super) struct Choice {
     /// Where the services keep what they write.
@@ -26,6 +33,7 @@ pub(super) struct Choice {
     redis: Option<String>,
 }
 
+#[cfg(feature = "lab-real")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {
     /// A SQLite file a service, all services in one process.
@@ -73,28 +81,14 @@ impl Choice {
 }
 
 #[cfg(not(feature = "lab-real"))]
+#[expect(
+    clippy::unused_self,
+    clippy::unnecessary_wraps,
+    reason = "the same as with the feature"
+)]
 impl Choice {
-    /// For services.
-    pub(super) fn backing(&self, _schema: &str) -> anyhow::Result<Backing> {
-        self.embedded().map(|()| Backing::Embedded)
-    }
-
     /// For experiments.
     pub(super) fn stores(&self) -> anyhow::Result<Stores> {
-        self.embedded().map(|()| Stores::Embedded)
-    }
-
-    fn embedded(&self) -> anyhow::Result<()> {
-        if self.stores == Kind::Real {
-            anyhow::bail!(
-                "this build has no real stores: build it with `cargo build --release --features lab-real`"
-            );
-        }
-        if self.postgres.is_some() || self.redis.is_some() {
-            anyhow::bail!(
-                "--postgres and --redis are for `--stores real`, which this build lacks: build it with --features lab-real"
-            );
-        }
-        Ok(())
+        Ok(Stores::Embedded)
     }
 }

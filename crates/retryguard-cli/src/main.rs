@@ -1,6 +1,7 @@
 //! The `retryguard` command: thin. Each subcommand is a module of its own that parses its arguments, calls
 //! a library crate and prints. Standard output is data, standard error is talk.
 
+mod calibrate;
 mod check;
 #[cfg(feature = "controller")]
 mod controller;
@@ -37,6 +38,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Calibrate(calibrate::Calibrate),
     Check(check::Check),
     Completions(shell::Completions),
     #[cfg(feature = "controller")]

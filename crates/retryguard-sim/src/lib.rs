@@ -5,6 +5,7 @@
 //! simulated, and chance comes from [`streams`] that are keyed by seed, entity and purpose, so that two
 //! policies meet the same luck and the same seed gives the same bytes.
 
+pub mod calibrate;
 pub mod comparison;
 pub mod conduct;
 pub mod contest;

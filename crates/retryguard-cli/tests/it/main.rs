@@ -1,5 +1,6 @@
 //! The command from the outside: what it prints, where, and how it exits.
 
+mod calibrate;
 mod check;
 #[cfg(feature = "controller")]
 mod controller;

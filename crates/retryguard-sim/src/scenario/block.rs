@@ -275,8 +275,62 @@ fn pair(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<(Duration, Du
     None
 }
 
-/// A number, or a list of stages.
+/// The most values of a trace: a value for each minute of a day, and some more.
+pub(super) const LONGEST_TRACE: usize = 2_000;
+
+/// A trace: `{every: 10s, values: [12, 15, …], times: 1.5}`. Each value holds for as long as `every` says, the last one to the
+/// end; `times` multiplies all of them.
+fn trace(node: &Node, key: &'static str, most: f64, mistakes: &mut Mistakes) -> Option<Profile> {
+    let mut block = Block::open(node, key, mistakes)?;
+    let every = block.need("every", "a duration", mistakes);
+    let every = every.and_then(|node| duration(node, "every", mistakes));
+    let times = block.number("times", 0.0..=1e6, mistakes).unwrap_or(1.0);
+    let values = block.need("values", "a list of numbers", mistakes);
+    let at = block.at();
+    block.close(mistakes);
+    let (every, values) = (every?, values?);
+    let Body::List(items) = &values.body else {
+        wrong(values, "values", "a list of numbers", mistakes);
+        return None;
+    };
+    if items.is_empty() || items.len() > LONGEST_TRACE {
+        mistakes.add(
+            values.at,
+            format!("a trace of {} values", items.len()),
+            format!("write 1 to {LONGEST_TRACE} values, with a longer `every` where there are more"),
+        );
+        return None;
+    }
+    if every.is_zero() {
+        mistakes.add(
+            at,
+            "`every` is no time",
+            "write how long each value holds, such as 10s",
+        );
+        return None;
+    }
+    let mut profile: Option<Profile> = None;
+    let mut begins = Duration::ZERO;
+    for item in items {
+        let level = (number(item, "values", 0.0..=most, mistakes)? * times).min(most);
+        profile = Some(match profile {
+            None => Profile::constant(level),
+            Some(profile) => profile.then(
+                retryguard_core::Instant::ZERO.after(begins),
+                level,
+                Duration::ZERO,
+            ),
+        });
+        begins = begins.saturating_add(every);
+    }
+    profile
+}
+
+/// A number, a list of stages, or a trace.
 pub(super) fn profile(node: &Node, key: &'static str, most: f64, mistakes: &mut Mistakes) -> Option<Profile> {
+    if matches!(node.body, Body::Map(_)) {
+        return trace(node, key, most, mistakes);
+    }
     let Body::List(items) = &node.body else {
         return number(node, key, 0.0..=most, mistakes).map(Profile::constant);
     };

@@ -5,6 +5,7 @@
 //! questions: a thousand targets of a mesh are asked for with four.
 
 mod answer;
+pub mod history;
 
 use std::{collections::HashMap, fmt::Write as _, time::Duration};
 

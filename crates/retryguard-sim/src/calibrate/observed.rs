@@ -136,12 +136,12 @@ impl Observed {
         self.of(windows.into_iter().take(most))
     }
 
-    /// The windows in which most requests waited longer than the work takes; none where there are none. Of these the first
+    /// The windows in which half of the requests took twice as long as the work; none where there are none. Of these the first
     /// and the last are left out where there are more: they are saturated in part.
     pub(crate) fn saturated(&self, work: &LogNormal) -> Option<Self> {
         let full = |window: &&Window| {
             let one = self.of(std::iter::once(*window));
-            window.requests >= 1.0 && one.quantile(0.9) > 2.0 * work.p95()
+            window.requests >= 1.0 && one.quantile(0.5) > 2.0 * work.median
         };
         let windows: Vec<&Window> = self.windows.iter().filter(full).collect();
         let inner = if windows.len() > 3 {

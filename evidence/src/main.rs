@@ -3,6 +3,7 @@
 //! Nothing under `crates/` depends on this crate: it can be deleted, and the product still builds and passes its tests.
 
 mod contest;
+mod draw;
 mod envoy;
 mod matrix;
 mod output;
@@ -30,6 +31,7 @@ enum Command {
         #[arg(long, default_value = "")]
         only: String,
     },
+    FreshDraw(draw::FreshDraw),
     /// Solves the models of the resiliency patterns: writes docs/evidence/resiliency-patterns.
     Patterns {
         /// Print the claims and the points as one JSON object.
@@ -82,6 +84,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Pages { only } => pages::write(&only),
+        Command::FreshDraw(draw) => draw.run(),
         Command::Patterns { json } => patterns::write(json),
         Command::Matrix(matrix) => matrix.run(),
         Command::Sweep(sweep) => sweep.run(),

@@ -27,6 +27,13 @@ impl Draw {
         Self(report)
     }
 
+    /// What one of the policies came to over all worlds.
+    #[must_use]
+    pub fn overall(&self, policy: &str) -> Option<Overall<'_>> {
+        let place = self.0.result.policies.iter().position(|name| name == policy)?;
+        Some(self.0.overall(place, &self.0.rows()))
+    }
+
     /// The tables for a terminal.
     #[must_use]
     pub fn text(&self) -> String {

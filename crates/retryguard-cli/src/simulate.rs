@@ -79,6 +79,9 @@ pub(crate) struct Arguments {
     /// Run this unit only, from 0, and write its result into the folder of `--out`.
     #[arg(long, value_name = "K", requires = "units", requires = "out")]
     unit: Option<u32>,
+    /// How many threads run; all cores by default. The result does not depend on it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
     /// Write a report with pictures into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -204,7 +207,10 @@ fn plan(arguments: &Arguments, usual: u32) -> anyhow::Result<Plan> {
     Ok(Plan {
         seed: Seed(arguments.seed),
         replications: arguments.replications.unwrap_or(usual),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        threads: arguments.threads.map_or_else(
+            || std::thread::available_parallelism().map_or(1, usize::from),
+            usize::from,
+        ),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use retryguard_report::fleets;
 use retryguard_sim::scenario::Fleets;
 
@@ -34,7 +34,15 @@ pub(super) fn simulate(arguments: &Arguments) -> anyhow::Result<Option<String>> 
         bail!("--replications is 0; give at least 1");
     }
     let progress = Progress::new(file.fleets.len() * replications as usize);
-    let outcome = fleets::run(file, arguments.seed, replications, &|| progress.step());
+    let run = || fleets::run(file, arguments.seed, replications, &|| progress.step());
+    let outcome = match arguments.threads {
+        None => run(),
+        Some(threads) => rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.into())
+            .build()
+            .context("cannot start the threads")?
+            .install(run),
+    };
     progress.finish();
     if let Some(folder) = &arguments.out {
         super::write(folder, &outcome.files(&arguments.file.to_string_lossy()))?;

@@ -357,3 +357,38 @@ fn units_of_a_draw_joined_are_the_draw() {
         assert!(talk.contains(told), "{talk}");
     }
 }
+
+#[test]
+fn the_number_of_threads_changes_no_byte() {
+    let file = small("threads");
+    let fleets = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/safe-clients.yaml");
+    let fleets = fleets.to_string_lossy();
+    for arguments in [
+        vec![file.as_str(), "--replications", "5", "--against", "none"],
+        vec![
+            "tournament",
+            "--draw",
+            "6",
+            "--policies",
+            "none,immediate",
+            "--json",
+        ],
+        vec![&*fleets, "--json"],
+    ] {
+        let by = |threads: &str| {
+            let (text, talk, code) = retryguard(&[&arguments[..], &["--threads", threads]].concat());
+            assert_eq!(code, Some(0), "{talk}");
+            text
+        };
+        let alone = by("1");
+        assert_eq!(alone, by("2"));
+        assert_eq!(alone, by("7"));
+    }
+    for threads in ["0", "1025"] {
+        let (_, talk, code) = retryguard(&[&file, "--threads", threads]);
+        assert_eq!(code, Some(2));
+        assert!(talk.contains("1..=1024"), "{talk}");
+    }
+    let (_, talk, code) = retryguard(&[&file, "--threads", "1024"]);
+    assert_eq!(code, Some(0), "{talk}");
+}

@@ -25,6 +25,7 @@ pub(crate) fn write() -> anyhow::Result<()> {
             "--test=it",
             "--",
             "--exact",
+            "--include-ignored",
             "--nocapture",
             "envoy::storm::experiment::write_the_experiment",
         ],

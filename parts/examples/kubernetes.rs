@@ -4,9 +4,7 @@
 //! Prints how to reach it, and ends with it when the input ends or Ctrl-C is pressed.
 
 fn main() {
-    let Some(server) = retryguard_parts::Kubernetes::start() else {
-        return;
-    };
+    let server = retryguard_parts::Kubernetes::start();
     println!("export KUBECONFIG={}", server.kubeconfig().display());
     let mut line = String::new();
     // Whatever the input says, its end is the end.

@@ -10,9 +10,7 @@ fn main() {
     let width = rest
         .first()
         .map_or(1280, |width| width.parse().expect("a width in pixels"));
-    let Some(browser) = retryguard_parts::Chromium::start() else {
-        std::process::exit(1);
-    };
+    let browser = retryguard_parts::Chromium::start();
     browser.device(width, if width < 600 { 844 } else { 900 }, width < 600);
     browser.color_scheme(rest.get(1).map_or("light", String::as_str));
     browser.open(url);

@@ -38,13 +38,13 @@ pub struct Aws {
 }
 
 impl Aws {
-    /// Starts one, or says why not (see [`need`]).
+    /// Starts one, or panics where it is not on this machine (see [`need`]).
     ///
     /// # Panics
     /// When it is there and does not come up, with what it said.
     #[must_use]
-    pub fn start(kind: AwsKind) -> Option<Self> {
-        let program = need(&kind.to_string())?;
+    pub fn start(kind: AwsKind) -> Self {
+        let program = need(&kind.to_string());
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path();
         // Another process may take the free port first.
@@ -58,11 +58,11 @@ impl Aws {
                 gone || wait::answers(port, Duration::ZERO)
             }) && !gone
             {
-                return Some(Self {
+                return Self {
                     folder,
                     port,
                     process,
-                });
+                };
             }
         }
         panic!(
@@ -77,17 +77,17 @@ impl Aws {
     /// # Panics
     /// As [`Aws::start`].
     #[must_use]
-    pub fn shared(kind: AwsKind) -> Option<Arc<Self>> {
+    pub fn shared(kind: AwsKind) -> Arc<Self> {
         static SHARED: [Mutex<Weak<Aws>>; 2] = [Mutex::new(Weak::new()), Mutex::new(Weak::new())];
         let place = usize::from(kind == AwsKind::Ministack);
         // A test that failed while it started one has left nothing behind.
         let mut shared = SHARED[place].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = shared.upgrade() {
-            return Some(running);
+            return running;
         }
-        let started = Arc::new(Self::start(kind)?);
+        let started = Arc::new(Self::start(kind));
         *shared = Arc::downgrade(&started);
-        Some(started)
+        started
     }
 
     /// Its address.

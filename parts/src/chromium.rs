@@ -23,13 +23,13 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// Starts one, or says why not (see [`need`]).
+    /// Starts one, or panics where it is not on this machine (see [`need`]).
     ///
     /// # Panics
     /// When the browser is there and does not come up, with what its driver said.
     #[must_use]
-    pub fn start() -> Option<Self> {
-        let (browser, program) = (need("chromium")?, need("chromedriver")?);
+    pub fn start() -> Self {
+        let (browser, program) = (need("chromium"), need("chromedriver"));
         let folder = tempfile::tempdir().expect("a temporary folder");
         // Another process may take the free port first.
         for _ in 0..3 {
@@ -42,12 +42,12 @@ impl Chromium {
             });
             if came && !gone {
                 let session = open(port, &browser, folder.path());
-                return Some(Self {
+                return Self {
                     port,
                     session,
                     driver,
                     _folder: folder,
-                });
+                };
             }
         }
         panic!(

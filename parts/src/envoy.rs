@@ -31,8 +31,8 @@ impl Envoy {
     /// # Panics
     /// When Envoy is there and does not come up, with what it said.
     #[must_use]
-    pub fn start(bootstrap: impl Fn(EnvoyPorts) -> String) -> Option<Self> {
-        let program = need("envoy")?;
+    pub fn start(bootstrap: impl Fn(EnvoyPorts) -> String) -> Self {
+        let program = need("envoy");
         let folder = tempfile::tempdir().expect("a temporary folder");
         // Another process may take a free port first.
         for _ in 0..3 {
@@ -43,12 +43,12 @@ impl Envoy {
             std::fs::write(folder.path().join("bootstrap.yaml"), bootstrap(ports)).expect("a temporary file");
             let mut process = launch(&program, folder.path());
             if ready(ports, &mut process) {
-                return Some(Self {
+                return Self {
                     program,
                     folder,
                     ports,
                     process,
-                });
+                };
             }
         }
         panic!("envoy does not come up on loopback:\n{}", said(folder.path()));

@@ -22,15 +22,15 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// Starts one, or says why not (see [`need`]).
+    /// Starts one, or panics where it is not on this machine (see [`need`]).
     ///
     /// # Panics
     /// When the programs are there and do not come up, with what they said.
     #[must_use]
-    pub fn start() -> Option<Self> {
-        let programs = [need("kube-apiserver")?, need("etcd")?];
+    pub fn start() -> Self {
+        let programs = [need("kube-apiserver"), need("etcd")];
         // Keys and the first question, asked over TLS.
-        let (openssl, curl) = (need("openssl")?, need("curl")?);
+        let (openssl, curl) = (need("openssl"), need("curl"));
         let folder = tempfile::tempdir().expect("a temporary folder");
         prepare(&openssl, folder.path());
         // Another process may take one of the free ports first.
@@ -44,7 +44,7 @@ impl Kubernetes {
                 };
                 // Once: tests that share a server read the file while others ask for it.
                 let _ = started.kubeconfig_for("admin", TOKEN);
-                return Some(started);
+                return started;
             }
         }
         let said = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
@@ -61,16 +61,16 @@ impl Kubernetes {
     /// # Panics
     /// As [`Kubernetes::start`].
     #[must_use]
-    pub fn shared() -> Option<Arc<Self>> {
+    pub fn shared() -> Arc<Self> {
         static SHARED: Mutex<Weak<Kubernetes>> = Mutex::new(Weak::new());
         // A test that failed while it started one has left nothing behind.
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = shared.upgrade() {
-            return Some(running);
+            return running;
         }
-        let started = Arc::new(Self::start()?);
+        let started = Arc::new(Self::start());
         *shared = Arc::downgrade(&started);
-        Some(started)
+        started
     }
 
     /// Its address.

@@ -2,16 +2,23 @@
 //! their id.
 //!
 //! `cargo xtask test` installs every part and says in the environment where it is; a part that is on the
-//! `PATH` is found without that. A test asks with [`need`] and returns early when there is none:
+//! `PATH` is found without that. A test that needs one is ignored, with the part as the reason, and panics where it is run
+//! without the part:
 //!
 //! ```no_run
-//! # fn main() {
-//! let Some(redis) = retryguard_parts::Redis::start() else { return };
-//! println!("{}", redis.url());
+//! # mod tests {
+//! #[test]
+//! #[ignore = "needs Redis"]
+//! fn a_key_is_kept() {
+//!     let redis = retryguard_parts::Redis::start();
+//!     println!("{}", redis.url());
+//! }
 //! # }
+//! # fn main() {}
 //! ```
 //!
-//! Where `CI` is set, a missing part is a failure: a run that decides something never skips silently.
+//! Plain `cargo test` reports such a test as ignored. `cargo xtask test` runs `cargo test -- --include-ignored`, so a missing
+//! part fails the run.
 
 mod aws;
 mod base64;
@@ -55,19 +62,13 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// As [`find`], for a test that cannot run without it: prints that it is skipped, or panics where `CI` is set.
+/// As [`find`], for what cannot go on without it.
 ///
 /// # Panics
-/// Where `CI` is set and the program is not there.
+/// Where the program is not on this machine.
 #[must_use]
-pub fn need(program: &str) -> Option<PathBuf> {
-    let found = find(program);
-    if found.is_none() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "`{program}` is not on this machine; run `cargo xtask test`, which installs it"
-        );
-        eprintln!("skipped: `{program}` is not on this machine; `cargo xtask test` installs it");
-    }
-    found
+pub fn need(program: &str) -> PathBuf {
+    find(program).unwrap_or_else(|| {
+        panic!("`{program}` is not on this machine; `cargo xtask test` installs it and runs the tests that need it")
+    })
 }

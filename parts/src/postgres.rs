@@ -19,14 +19,14 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts one, or says why not (see [`need`]).
+    /// Starts one, or panics where it is not on this machine (see [`need`]).
     ///
     /// # Panics
     /// When the server is there and does not come up.
     #[must_use]
-    pub fn start() -> Option<Self> {
+    pub fn start() -> Self {
         // Debian keeps the server's programs off the `PATH`, under their version.
-        let program = debian().or_else(|| need("postgres"))?;
+        let program = debian().unwrap_or_else(|| need("postgres"));
         let folder = tempfile::tempdir().expect("a temporary folder");
         own(folder.path());
         let data = folder.path().join("data");
@@ -51,12 +51,12 @@ impl Postgres {
             let port = free_port();
             let mut process = launch(&program, folder.path(), port);
             if ready(&program, port) && process.runs() {
-                return Some(Self {
+                return Self {
                     program,
                     folder,
                     port,
                     process,
-                });
+                };
             }
         }
         panic!("postgres does not come up on loopback");

@@ -16,13 +16,13 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one with the text of its configuration, or says why not (see [`need`]).
+    /// Starts one with the text of its configuration, or panics where it is not on this machine (see [`need`]).
     ///
     /// # Panics
     /// When Prometheus is there and does not come up, with what it said.
     #[must_use]
-    pub fn start(configuration: &str) -> Option<Self> {
-        let program = need("prometheus")?;
+    pub fn start(configuration: &str) -> Self {
+        let program = need("prometheus");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path();
         std::fs::write(path.join("prometheus.yaml"), configuration).expect("a temporary file");
@@ -36,11 +36,11 @@ impl Prometheus {
                 gone || http::status(port, "/-/ready") == Some(200)
             }) && !gone
             {
-                return Some(Self {
+                return Self {
                     _folder: folder,
                     port,
                     process,
-                });
+                };
             }
         }
         panic!(

@@ -16,25 +16,25 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts one, or says why not (see [`need`]).
+    /// Starts one, or panics where it is not on this machine (see [`need`]).
     ///
     /// # Panics
     /// When the server is there and does not come up.
     #[must_use]
-    pub fn start() -> Option<Self> {
-        let program = need("redis-server")?;
+    pub fn start() -> Self {
+        let program = need("redis-server");
         let folder = tempfile::tempdir().expect("a temporary folder");
         // Another process may take the free port first.
         for _ in 0..5 {
             let port = free_port();
             let mut process = launch(&program, &folder, port);
             if wait::answers(port, Duration::from_secs(20)) && process.runs() {
-                return Some(Self {
+                return Self {
                     program,
                     folder,
                     port,
                     process,
-                });
+                };
             }
         }
         panic!("redis-server does not come up on loopback");
@@ -94,14 +94,14 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Starts one, or says why not (see [`need`]).
+    /// Starts one, or panics where it is not on this machine (see [`need`]).
     ///
     /// # Panics
     /// When the servers are there and do not form a cluster.
     #[must_use]
-    pub fn start() -> Option<Self> {
-        let program = need("redis-server")?;
-        let tool = need("redis-cli")?;
+    pub fn start() -> Self {
+        let program = need("redis-server");
+        let tool = need("redis-cli");
         // Another process may take a free port first.
         for _ in 0..5 {
             let cluster = Self::launch(&program);
@@ -110,7 +110,7 @@ impl RedisCluster {
                 .iter()
                 .all(|port| wait::answers(*port, Duration::from_secs(20)));
             if all_answer && cluster.join(&tool) {
-                return Some(cluster);
+                return cluster;
             }
         }
         panic!("three redis-servers do not form a cluster on loopback");

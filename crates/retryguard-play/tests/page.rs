@@ -101,8 +101,9 @@ fn only_this_machine_is_served() {
 }
 
 #[test]
+#[ignore = "needs Chromium"]
 fn the_page_redraws_shares_and_fits() {
-    let Some(browser) = Chromium::start() else { return };
+    let browser = Chromium::start();
     let runtime = runtime();
     let server = runtime
         .block_on(retryguard_play::serve(([127, 0, 0, 1], 0).into()))

@@ -40,19 +40,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let redis = Redis::start();
     let postgres = Postgres::start();
     let mut runners = vec![Runner::new("empty handler", "plain", empty(), Keys::None).await?];
-    let mut stores: Vec<(&'static str, Arc<dyn IdempotencyStore>)> = vec![
+    let stores: Vec<(&'static str, Arc<dyn IdempotencyStore>)> = vec![
         ("memory", Arc::new(MemoryStore::new())),
         ("sqlite", Arc::new(SqliteStore::open(&file).await?)),
-    ];
-    if let Some(redis) = &redis {
-        stores.push(("redis", Arc::new(RedisStore::connect(&redis.url()).await?)));
-    }
-    if let Some(postgres) = &postgres {
-        stores.push((
+        ("redis", Arc::new(RedisStore::connect(&redis.url()).await?)),
+        (
             "postgres",
             Arc::new(PostgresStore::connect(&postgres.url()).await?),
-        ));
-    }
+        ),
+    ];
     for (name, store) in stores {
         let app = empty().layer(IdempotencyLayer::shared(store.clone()));
         if name == "memory" {
@@ -62,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         runners.push(Runner::new("empty handler", name, app.clone(), Keys::New).await?);
         runners.push(Runner::new("replay", name, app, Keys::Same).await?);
     }
-    transactions(&mut runners, &file, postgres.as_ref()).await?;
+    transactions(&mut runners, &file, &postgres).await?;
 
     let client = reqwest::Client::new();
     for round in 0..ROUNDS {
@@ -85,7 +81,7 @@ fn empty() -> Router {
 async fn transactions(
     runners: &mut Vec<Runner>,
     file: &Path,
-    postgres: Option<&Postgres>,
+    postgres: &Postgres,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let store = SqliteStore::open(file).await?;
     let pool = store.pool().clone();
@@ -94,16 +90,13 @@ async fn transactions(
         .route("/", post(pay_sqlite).get(read_sqlite))
         .with_state(pool);
     compare(runners, "sqlite", &app, Arc::new(store)).await?;
-    if let Some(postgres) = postgres {
-        let store = PostgresStore::connect(&postgres.url()).await?;
-        let pool = store.pool().clone();
-        sqlx::raw_sql(TABLES).execute(&pool).await?;
-        let app = Router::new()
-            .route("/", post(pay_postgres).get(read_postgres))
-            .with_state(pool);
-        compare(runners, "postgres", &app, Arc::new(store)).await?;
-    }
-    Ok(())
+    let store = PostgresStore::connect(&postgres.url()).await?;
+    let pool = store.pool().clone();
+    sqlx::raw_sql(TABLES).execute(&pool).await?;
+    let app = Router::new()
+        .route("/", post(pay_postgres).get(read_postgres))
+        .with_state(pool);
+    compare(runners, "postgres", &app, Arc::new(store)).await
 }
 
 /// The handler alone, the layer with a claim of its own, and the layer with the claim in the handler's transaction.

@@ -149,6 +149,7 @@ const PLAIN: &[(&str, &str, i64, &[&str])] = &[
 ];
 
 #[test]
+#[ignore = "needs Storm"]
 fn plain_models_agree_with_storm() {
     let found: Vec<Vec<Outcome>> = PLAIN
         .iter()
@@ -162,14 +163,8 @@ fn plain_models_agree_with_storm() {
                 .collect()
         })
         .collect();
-    let Ok(python) = std::env::var(PYTHON) else {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "{PYTHON} is not set: run the tests with `cargo xtask test`, which installs Storm"
-        );
-        eprintln!("left out: {PYTHON} is not set (`cargo xtask test` sets it)");
-        return;
-    };
+    let python = std::env::var(PYTHON)
+        .unwrap_or_else(|_| panic!("{PYTHON} is not set: run `cargo xtask test`, which installs Storm"));
     let asked: Vec<serde_json::Value> = PLAIN
         .iter()
         .map(|(name, constant, value, properties)| {

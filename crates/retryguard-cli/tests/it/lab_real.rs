@@ -38,10 +38,9 @@ fn driver(fleet: &Fleet, plan: Plan) -> Driver {
 /// Nothing is broken, so nearly all is paid, and the databases hold what users were told. A machine that is too busy for that
 /// is asked again, with more time for each order.
 #[test]
+#[ignore = "needs PostgreSQL and Redis"]
 fn every_configuration_pays_orders_on_real_stores() {
-    let (Some(postgres), Some(redis)) = (Postgres::start(), Redis::start()) else {
-        return;
-    };
+    let (postgres, redis) = (Postgres::start(), Redis::start());
     for configuration in Configuration::ALL {
         let nearly_all = [0.5, 1.0, 2.0].into_iter().any(|scale| {
             retryguard_lab::block_on(pays(configuration, scale, &postgres, &redis)).expect("a run") >= 0.95
@@ -83,10 +82,9 @@ async fn pays(
 
 /// A run that is interrupted ends its processes and removes what it made in the database.
 #[test]
+#[ignore = "needs PostgreSQL and Redis"]
 fn an_interrupted_run_leaves_nothing_in_the_database() {
-    let (Some(postgres), Some(redis)) = (Postgres::start(), Redis::start()) else {
-        return;
-    };
+    let (postgres, redis) = (Postgres::start(), Redis::start());
     let (url, cache) = (postgres.url(), redis.url());
     let mut run = Command::new(env!("CARGO_BIN_EXE_retryguard"))
         .args([
@@ -167,10 +165,9 @@ fn killed(configuration: Configuration, postgres: &Postgres, redis: &Redis) -> (
 }
 
 #[test]
+#[ignore = "needs PostgreSQL and Redis"]
 fn nothing_is_done_twice_by_services_that_were_killed() {
-    let (Some(postgres), Some(redis)) = (Postgres::start(), Redis::start()) else {
-        return;
-    };
+    let (postgres, redis) = (Postgres::start(), Redis::start());
     for configuration in [Configuration::F, Configuration::G] {
         let (effects, measured) = killed(configuration, &postgres, &redis);
         println!("{configuration}: {effects:?}, {:?}", measured.total);

@@ -125,10 +125,9 @@ mod in_redis {
     use super::*;
 
     #[tokio::test]
+    #[ignore = "needs Redis"]
     async fn one_leads() {
-        let Some(server) = retryguard_parts::Redis::start() else {
-            return;
-        };
+        let server = retryguard_parts::Redis::start();
         let url = server.url();
         keeps_its_word(|name, term| Redis::new(&lock(&url, term), name).unwrap()).await;
     }
@@ -136,10 +135,9 @@ mod in_redis {
     /// Redis is killed and comes back empty while somebody leads: nobody may take the lead before the leader's
     /// own clock has ended its term.
     #[tokio::test]
+    #[ignore = "needs Redis"]
     async fn a_server_that_forgot_gives_the_lead_to_nobody_for_a_term() {
-        let Some(mut server) = retryguard_parts::Redis::start() else {
-            return;
-        };
+        let mut server = retryguard_parts::Redis::start();
         let url = server.url();
         let new = |name: &str, term| Redis::new(&lock(&url, term), name).unwrap();
         let (mut one, mut two) = (new("one", LONG), new("two", LONG));
@@ -183,10 +181,9 @@ mod in_postgres {
     use super::*;
 
     #[tokio::test]
+    #[ignore = "needs PostgreSQL"]
     async fn one_leads() {
-        let Some(server) = retryguard_parts::Postgres::start() else {
-            return;
-        };
+        let server = retryguard_parts::Postgres::start();
         let url = server.url();
         keeps_its_word(|name, term| Postgres::new(&lock(&url, term), name).unwrap()).await;
     }
@@ -194,10 +191,9 @@ mod in_postgres {
     /// The server ends every connection, as in a fail-over. An advisory lock of the session would be free now,
     /// while its holder believes that it leads.
     #[tokio::test]
+    #[ignore = "needs PostgreSQL"]
     async fn a_server_that_restarts_keeps_the_term() {
-        let Some(mut server) = retryguard_parts::Postgres::start() else {
-            return;
-        };
+        let mut server = retryguard_parts::Postgres::start();
         let long = lock(&server.url(), LONG);
         let mut one = Postgres::new(&long, "one").unwrap();
         let mut two = Postgres::new(&long, "two").unwrap();
@@ -212,10 +208,9 @@ mod in_postgres {
 
     /// Twenty reach for a lead that nobody has, table and all.
     #[tokio::test]
+    #[ignore = "needs PostgreSQL"]
     async fn of_twenty_at_once_one_leads() {
-        let Some(server) = retryguard_parts::Postgres::start() else {
-            return;
-        };
+        let server = retryguard_parts::Postgres::start();
         let lock = lock(&server.url(), LONG);
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..20 {

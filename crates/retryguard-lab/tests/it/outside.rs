@@ -103,10 +103,9 @@ async fn by_our_driver() -> Counted {
 /// Three hundred orders each. Theirs come in step and ours at random, so counts may differ by chance (a standard
 /// deviation of 17), and so may the shares that are paid (of 0.033) and replayed (of 0.025); the bands are four of these.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs k6"]
 async fn k6_and_our_driver_agree() {
-    let Some(k6) = retryguard_parts::need("k6") else {
-        return;
-    };
+    let k6 = retryguard_parts::need("k6");
     let (theirs, ours) = (by_k6(k6).await, by_our_driver().await);
     let near = |what: &str, theirs: f64, ours: f64, band: f64| {
         println!("{what}: k6 {theirs:.3}, ours {ours:.3}");
@@ -123,10 +122,9 @@ async fn k6_and_our_driver_agree() {
 /// The service's whole description, without the token: whatever is sent, no service answers with an error of the server or
 /// with something undescribed, and the admin interface refuses.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Schemathesis"]
 async fn schemathesis_finds_no_error_of_a_server() {
-    let Some(program) = retryguard_parts::need("schemathesis") else {
-        return;
-    };
+    let program = retryguard_parts::need("schemathesis");
     let system = system(Configuration::G).await;
     let folder = tempfile::tempdir().unwrap();
     let mut attacks = tokio::task::JoinSet::new();
@@ -146,10 +144,9 @@ async fn schemathesis_finds_no_error_of_a_server() {
 
 /// With the token, but for what breaks or mends: a service that was killed on demand does not answer, and rightly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Schemathesis"]
 async fn schemathesis_finds_nothing_in_the_admin_interface() {
-    let Some(program) = retryguard_parts::need("schemathesis") else {
-        return;
-    };
+    let program = retryguard_parts::need("schemathesis");
     let system = system(Configuration::G).await;
     let folder = tempfile::tempdir().unwrap();
     let token = format!("Authorization: Bearer {}", system.token());

@@ -184,8 +184,9 @@ fn three(redis: &Redis, target: &Target, open_for: &str) -> Vec<Replica> {
 
 /// One script for each of the two changes, none for two thousand good calls, and one replica that probes.
 #[tokio::test]
+#[ignore = "needs Redis"]
 async fn one_opens_for_all_and_probes_for_all() {
-    let Some(redis) = Redis::start() else { return };
+    let redis = Redis::start();
     let target = Target::default();
     let replicas = three(&redis, &target, "400ms");
     let mut look = Look::at(&redis).await;
@@ -226,8 +227,9 @@ async fn one_opens_for_all_and_probes_for_all() {
 
 /// The replica that opened is gone: the others probe by themselves when the margin has passed.
 #[tokio::test]
+#[ignore = "needs Redis"]
 async fn an_opening_does_not_outlive_its_replica_for_long() {
-    let Some(redis) = Redis::start() else { return };
+    let redis = Redis::start();
     let target = Target::default();
     let mut replicas = three(&redis, &target, "300ms");
     let mut look = Look::at(&redis).await;
@@ -249,8 +251,9 @@ async fn an_opening_does_not_outlive_its_replica_for_long() {
 
 /// Redis is gone: each goes on alone, and no call is held up. It comes back empty: what is open is said again.
 #[tokio::test]
+#[ignore = "needs Redis"]
 async fn without_redis_each_goes_on_alone_and_joins_again() {
-    let Some(mut redis) = Redis::start() else { return };
+    let mut redis = Redis::start();
     let target = Target::default();
     let replicas = three(&redis, &target, "1h");
     Look::at(&redis).await.joined(3).await;
@@ -270,8 +273,9 @@ async fn without_redis_each_goes_on_alone_and_joins_again() {
 
 /// Redis is held still: a breaker opens without waiting for it, and the others hear of it when it goes on.
 #[tokio::test]
+#[ignore = "needs Redis"]
 async fn a_redis_that_does_not_answer_holds_nobody_up() {
-    let Some(mut redis) = Redis::start() else { return };
+    let mut redis = Redis::start();
     let target = Target::default();
     let replicas = three(&redis, &target, "1h");
     Look::at(&redis).await.joined(3).await;
@@ -335,9 +339,10 @@ impl Handle for Puppet {
 
 /// A closing that comes late meets a newer opening in Redis: it is refused, and the opening is adopted.
 #[tokio::test]
+#[ignore = "needs Redis"]
 async fn a_stale_closing_does_not_close_a_newer_opening() {
     const KEY: &str = "retryguard:breaker:target:payments";
-    let Some(redis) = Redis::start() else { return };
+    let redis = Redis::start();
     let puppet = Puppet::default();
     let client = redis::Client::open(redis.url()).unwrap();
     let shared = SharedBreakers::start(client, settings()).unwrap();

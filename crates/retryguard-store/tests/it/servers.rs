@@ -7,8 +7,8 @@ use std::sync::{
 
 use retryguard_parts::Postgres;
 
-/// A database of its own, named by its address, on a server that is shared; `None` where there is no server.
-pub(crate) async fn postgres_database() -> Option<(Arc<Postgres>, String)> {
+/// A database of its own, named by its address, on a server that is shared.
+pub(crate) async fn postgres_database() -> (Arc<Postgres>, String) {
     static SERVER: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
     static DATABASES: AtomicU32 = AtomicU32::new(0);
     let server = {
@@ -16,7 +16,7 @@ pub(crate) async fn postgres_database() -> Option<(Arc<Postgres>, String)> {
         match known.upgrade() {
             Some(server) => server,
             None => {
-                let server = Arc::new(Postgres::start()?);
+                let server = Arc::new(Postgres::start());
                 *known = Arc::downgrade(&server);
                 server
             }
@@ -31,5 +31,5 @@ pub(crate) async fn postgres_database() -> Option<(Arc<Postgres>, String)> {
     let address = server.url();
     let (host, _) = address.rsplit_once('/').unwrap();
     let url = format!("{host}/{name}");
-    Some((server, url))
+    (server, url)
 }

@@ -31,10 +31,9 @@ fn policies() -> Vec<(String, String)> {
 }
 
 #[test]
+#[ignore = "needs Envoy"]
 fn envoy_accepts_every_rendered_file() {
-    let Some(envoy) = retryguard_parts::need("envoy") else {
-        return;
-    };
+    let envoy = retryguard_parts::need("envoy");
     let folder = tempfile::tempdir().expect("a folder");
     for (index, (name, text)) in policies().into_iter().enumerate() {
         let policy = Policy::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -51,10 +51,9 @@ async fn attempts_until(world: &World, last: &str, throttled: f64) -> Vec<String
 }
 
 #[tokio::test]
+#[ignore = "needs Ministack"]
 async fn throttles_switch_the_callers_off_and_calm_brings_them_back() {
-    let Some(world) = World::start(AwsKind::Ministack).await else {
-        return;
-    };
+    let world = World::start(AwsKind::Ministack).await;
     world
         .create_function("writer", &[("AWS_MAX_ATTEMPTS", "9"), ("PASSWORD", "hunter2")])
         .await;

@@ -64,11 +64,11 @@ const REGIONS: [&str; 12] = [
 ];
 
 impl World {
-    pub(super) async fn start(kind: AwsKind) -> Option<Self> {
+    pub(super) async fn start(kind: AwsKind) -> Self {
         let aws = tokio::task::spawn_blocking(move || Aws::shared(kind))
             .await
-            .unwrap()?;
-        Some(Self::of(aws).await)
+            .unwrap();
+        Self::of(aws).await
     }
 
     pub(super) async fn of(aws: Arc<Aws>) -> Self {

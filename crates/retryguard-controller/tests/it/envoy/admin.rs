@@ -9,7 +9,7 @@ use super::world::*;
 const ON: u64 = 6;
 const PIPED: &str = "outbound|80|v1|reviews.shop.svc.cluster.local";
 
-fn plain(service: u16) -> Option<Envoy> {
+fn plain(service: u16) -> Envoy {
     // Nobody listens on the controller's port: this sidecar has no discovery.
     envoy(service, free_port(), |text| text)
 }
@@ -27,15 +27,14 @@ fn ours(desired: RetryState) -> Vec<Found> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy"]
 async fn off_and_back_on_a_name_with_pipes() {
     let service = Down::start().await;
     let named = |text: String| {
         text.replace("cluster: reviews\n", &format!("cluster: \"{PIPED}\"\n"))
             .replace("name: reviews\n", &format!("name: \"{PIPED}\"\n"))
     };
-    let Some(envoy) = envoy(service.port, free_port(), named) else {
-        return;
-    };
+    let envoy = envoy(service.port, free_port(), named);
     let actuator = admin(&[envoy.admin()], &[PIPED]);
     assert_eq!(actuator.find().await.unwrap(), []);
     assert_eq!(service.attempts_of_a_call(&envoy).await, ON);
@@ -63,11 +62,10 @@ async fn off_and_back_on_a_name_with_pipes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy"]
 async fn an_envoy_that_restarts_forgets_and_is_seen_to() {
     let service = Down::start().await;
-    let Some(mut envoy) = plain(service.port) else {
-        return;
-    };
+    let mut envoy = plain(service.port);
     let actuator = admin(&[envoy.admin()], &["reviews"]);
     apply(&actuator, RetryState::Off).await;
     assert_eq!(actuator.find().await.unwrap(), ours(RetryState::Off));
@@ -78,9 +76,10 @@ async fn an_envoy_that_restarts_forgets_and_is_seen_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy"]
 async fn an_operators_own_number_is_respected() {
     let service = Down::start().await;
-    let Some(envoy) = plain(service.port) else { return };
+    let envoy = plain(service.port);
     let actuator = admin(&[envoy.admin()], &["reviews"]);
     modify(&envoy, "circuit_breakers.reviews.default.max_retries=2").await;
     let refused = actuator.apply(&change(RetryState::Off)).await.unwrap_err();
@@ -110,9 +109,10 @@ async fn an_operators_own_number_is_respected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy"]
 async fn a_cluster_of_a_former_configuration_is_found_and_restored() {
     let service = Down::start().await;
-    let Some(envoy) = plain(service.port) else { return };
+    let envoy = plain(service.port);
     apply(&admin(&[envoy.admin()], &["reviews"]), RetryState::Off).await;
     let settings = retryguard_controller::config::actuator::envoy::Admin {
         addresses: vec![envoy.admin()],
@@ -126,12 +126,11 @@ async fn a_cluster_of_a_former_configuration_is_found_and_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy"]
 async fn one_dead_sidecar_does_not_keep_the_others_from_being_told() {
     let service = Down::start().await;
-    let Some(mut envoy) = plain(service.port) else {
-        return;
-    };
-    let Some(other) = plain(service.port) else { return };
+    let mut envoy = plain(service.port);
+    let other = plain(service.port);
     let actuator = admin(&[other.admin(), envoy.admin()], &["reviews"]);
     envoy.process().kill();
     let losses = apply(&actuator, RetryState::Off).await;
@@ -148,12 +147,11 @@ async fn one_dead_sidecar_does_not_keep_the_others_from_being_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy"]
 async fn an_envoy_without_an_admin_layer_says_what_to_add() {
     let service = Down::start().await;
     let without = |text: String| text.replace("  - name: admin\n    admin_layer: {}\n", "");
-    let Some(envoy) = envoy(service.port, free_port(), without) else {
-        return;
-    };
+    let envoy = envoy(service.port, free_port(), without);
     let refused = admin(&[envoy.admin()], &["reviews"]).find().await.unwrap_err();
     assert!(refused.to_string().contains("admin_layer: {}"), "{refused}");
 }

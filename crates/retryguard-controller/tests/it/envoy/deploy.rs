@@ -15,10 +15,9 @@ fn deploy() -> PathBuf {
 }
 
 #[test]
+#[ignore = "needs Envoy"]
 fn the_bootstrap_is_valid() {
-    let Some(envoy) = retryguard_parts::need("envoy") else {
-        return;
-    };
+    let envoy = retryguard_parts::need("envoy");
     let output = Command::new(envoy)
         .args(["--mode", "validate", "--log-level", "error", "-c"])
         .arg(deploy().join("envoy/bootstrap.yaml"))
@@ -32,10 +31,9 @@ fn the_bootstrap_is_valid() {
 }
 
 #[test]
+#[ignore = "needs Prometheus"]
 fn the_rules_fire_when_they_should_and_only_then() {
-    let Some(promtool) = retryguard_parts::need("promtool") else {
-        return;
-    };
+    let promtool = retryguard_parts::need("promtool");
     let output = Command::new(promtool)
         .args(["test", "rules", "rules.test.yaml"])
         .current_dir(deploy().join("prometheus"))
@@ -65,12 +63,11 @@ fn queries() -> Vec<(String, String)> {
 /// The three kinds of data that the dashboard shows, each from the real thing: an Envoy in a storm, a service with
 /// the library that calls something half broken, and a controller that switches.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy and Prometheus"]
 async fn every_query_of_the_dashboard_finds_something() {
     let service = Down::start().await;
     let port = free_port();
-    let Some(envoy) = envoy(service.port, port, |text| text) else {
-        return;
-    };
+    let envoy = envoy(service.port, port, |text| text);
     let library = library(service.port).await;
     let controller = Arc::new(
         Controller::start(&format!(
@@ -87,15 +84,13 @@ async fn every_query_of_the_dashboard_finds_something() {
         async move { asked.metrics().await }
     })
     .await;
-    let Some(prometheus) = Prometheus::start(&format!(
+    let prometheus = Prometheus::start(&format!(
         "global: {{scrape_interval: 1s}}\nscrape_configs:\n\
          - {{job_name: envoy, metrics_path: /stats/prometheus, static_configs: [{{targets: ['127.0.0.1:{}']}}]}}\n\
          - {{job_name: library, static_configs: [{{targets: ['127.0.0.1:{library}']}}]}}\n\
          - {{job_name: controller, static_configs: [{{targets: ['127.0.0.1:{status}']}}]}}\n",
         envoy.ports().admin
-    )) else {
-        return;
-    };
+    ));
     let url = envoy.url();
     let calls = tokio::spawn(async move {
         let client = client();

@@ -15,6 +15,7 @@ const ENVOYS: usize = 3;
 
 /// Every one gets the change and says so; how long that took is printed, and depends on the machine.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy"]
 #[expect(
     clippy::disallowed_methods,
     reason = "the time is reported and never compared"
@@ -27,9 +28,7 @@ async fn a_change_reaches_all_of_a_hundred() {
     let mut envoys = Vec::new();
     for number in 0..ENVOYS {
         let named = move |text: String| text.replace("sidecar-1", &format!("sidecar-{number}"));
-        let Some(envoy) = envoy(service.port, port, named) else {
-            return;
-        };
+        let envoy = envoy(service.port, port, named);
         envoys.push(envoy);
     }
     let (told, mut times) = tokio::sync::mpsc::unbounded_channel();

@@ -113,22 +113,20 @@ async fn killed_and_back(envoy: &Envoy, service: &Down, configuration: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy"]
 async fn with_discovery() {
     let service = Down::start().await;
     let port = free_port();
-    let Some(envoy) = envoy(service.port, port, |text| text) else {
-        return;
-    };
+    let envoy = envoy(service.port, port, |text| text);
     let actuator = format!("envoy-rtds: {{listen: \"127.0.0.1:{port}\", learnFor: 10s}}");
     killed_and_back(&envoy, &service, &configuration(&envoy, &actuator)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy"]
 async fn with_the_admin_endpoint() {
     let service = Down::start().await;
-    let Some(envoy) = envoy(service.port, free_port(), |text| text) else {
-        return;
-    };
+    let envoy = envoy(service.port, free_port(), |text| text);
     let actuator = format!("envoy-admin: {{addresses: [\"{}\"]}}", envoy.admin());
     killed_and_back(&envoy, &service, &configuration(&envoy, &actuator)).await;
 }

@@ -75,7 +75,7 @@ pub(crate) fn client() -> reqwest::Client {
 }
 
 /// An Envoy before `service` that asks the controller on `controller`; `edit` may change its bootstrap.
-pub(crate) fn envoy(service: u16, controller: u16, edit: impl Fn(String) -> String) -> Option<Envoy> {
+pub(crate) fn envoy(service: u16, controller: u16, edit: impl Fn(String) -> String) -> Envoy {
     Envoy::start(|ports| edit(bootstrap(ports.listener, ports.admin, service, controller)))
 }
 

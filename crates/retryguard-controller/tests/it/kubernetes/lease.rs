@@ -57,10 +57,9 @@ fn term(standing: &Leadership) -> Option<u64> {
 }
 
 #[tokio::test]
+#[ignore = "needs Kubernetes"]
 async fn the_first_leads_the_second_follows_and_takes_over_at_once_when_the_first_resigns() {
-    let Some(cluster) = Cluster::start().await else {
-        return;
-    };
+    let cluster = Cluster::start().await;
     let (mut one, mut two) = (lease(&cluster, "one", LONG), lease(&cluster, "two", LONG));
     let first = one.campaign().await.unwrap();
     let Leadership::Leader { term: number, lasts } = first else {
@@ -87,10 +86,9 @@ async fn the_first_leads_the_second_follows_and_takes_over_at_once_when_the_firs
 }
 
 #[tokio::test]
+#[ignore = "needs Kubernetes"]
 async fn of_many_that_reach_for_a_free_lease_one_gets_it() {
-    let Some(cluster) = Cluster::start().await else {
-        return;
-    };
+    let cluster = Cluster::start().await;
     let mut all: Vec<Lease> = (0..8)
         .map(|number| lease(&cluster, &number.to_string(), LONG))
         .collect();
@@ -117,10 +115,9 @@ async fn of_many_that_reach_for_a_free_lease_one_gets_it() {
 }
 
 #[tokio::test]
+#[ignore = "needs Kubernetes"]
 async fn a_leader_that_died_is_followed_after_a_whole_term_however_wrong_its_clock_was() {
-    let Some(cluster) = Cluster::start().await else {
-        return;
-    };
+    let cluster = Cluster::start().await;
     let api: Api<Object> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     for wrong in ["1999-01-01T00:00:00.000000Z", "2222-01-01T00:00:00.000000Z"] {
         let (mut dead, mut heir) = (lease(&cluster, "dead", SHORT), lease(&cluster, "heir", SHORT));
@@ -146,10 +143,9 @@ async fn a_leader_that_died_is_followed_after_a_whole_term_however_wrong_its_clo
 }
 
 #[tokio::test]
+#[ignore = "needs Kubernetes"]
 async fn the_number_of_the_term_rises_even_when_the_lease_is_deleted() {
-    let Some(cluster) = Cluster::start().await else {
-        return;
-    };
+    let cluster = Cluster::start().await;
     let mut one = lease(&cluster, "one", LONG);
     let number = term(&one.campaign().await.unwrap()).unwrap();
     sleep(Duration::from_millis(1_100)).await;
@@ -160,10 +156,9 @@ async fn the_number_of_the_term_rises_even_when_the_lease_is_deleted() {
 
 /// A server of its own, because it is held still: whoever shares one would stand still too.
 #[tokio::test]
+#[ignore = "needs Kubernetes"]
 async fn behind_a_partition_nobody_leads_longer_than_the_term_and_one_leads_after_it() {
-    let Some(mut server) = tokio::task::spawn_blocking(Kubernetes::start).await.unwrap() else {
-        return;
-    };
+    let mut server = tokio::task::spawn_blocking(Kubernetes::start).await.unwrap();
     let client = client(&server.kubeconfig()).await;
     let new = |instance: &str| Lease::new(client.clone(), "default", "guard", instance, SHORT);
     let (mut one, mut two) = (Believer::new(new("one")), Believer::new(new("two")));

@@ -106,8 +106,9 @@ async fn sqlite() {
 }
 
 #[tokio::test]
+#[ignore = "needs Redis"]
 async fn redis() {
-    let Some(server) = Redis::start() else { return };
+    let server = Redis::start();
     let store = Arc::new(RedisStore::connect(&server.url()).await.unwrap());
     let client = redis::Client::open(server.url()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -125,8 +126,9 @@ async fn redis() {
 /// A disk cannot be filled in a test that shares it with others. So a trigger raises what PostgreSQL itself raises
 /// then (53100); everything else is real.
 #[tokio::test]
+#[ignore = "needs PostgreSQL"]
 async fn postgres() {
-    let Some(server) = Postgres::start() else { return };
+    let server = Postgres::start();
     let store = PostgresStore::connect(&server.url()).await.unwrap();
     sqlx::raw_sql(
         "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS

@@ -70,10 +70,9 @@ fn short_leases() -> Settings {
 
 /// Every part has many of these keys, and one of them takes long: it must not keep its part from the others.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
 async fn a_slow_event_holds_up_its_own_key_only() {
-    let Some(place) = Postgres::database().await else {
-        return;
-    };
+    let place = Postgres::database().await;
     let (log, go_on) = (Log::default(), Arc::new(Notify::new()));
     let publish = {
         let (log, go_on) = (log.clone(), go_on.clone());
@@ -110,11 +109,10 @@ async fn a_slow_event_holds_up_its_own_key_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
 async fn failures_wait_in_order_and_poison_is_parked() {
     for after_parking in [AfterParking::GoOn, AfterParking::Hold] {
-        let Some(place) = Postgres::database().await else {
-            return;
-        };
+        let place = Postgres::database().await;
         let log = Log::default();
         let publish = {
             let log = log.clone();
@@ -168,10 +166,9 @@ async fn failures_wait_in_order_and_poison_is_parked() {
 
 /// The event that ends its publisher is found among the many of a batch, and only it is parked.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
 async fn an_event_that_ends_its_publisher_is_parked() {
-    let Some(place) = Postgres::database().await else {
-        return;
-    };
+    let place = Postgres::database().await;
     let log = Log::default();
     let publish = {
         let log = log.clone();
@@ -210,10 +207,9 @@ async fn an_event_that_ends_its_publisher_is_parked() {
 
 /// A worker that was cut off for longer than its lease finds that its parts are another's, and marks nothing.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
 async fn a_lost_batch_cannot_mark() {
-    let Some(place) = Postgres::database().await else {
-        return;
-    };
+    let place = Postgres::database().await;
     place
         .put(&[event("a", 0), event("a", 1), event("b", 0)])
         .await
@@ -247,10 +243,9 @@ async fn a_lost_batch_cannot_mark() {
 
 /// A batch that stops in the middle leaves what it has not begun to others at once.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
 async fn stopping_gives_the_rest_back() {
-    let Some(place) = Postgres::database().await else {
-        return;
-    };
+    let place = Postgres::database().await;
     let (log, stop) = (Log::default(), Arc::new(AtomicBool::new(false)));
     let publish = {
         let (log, stop) = (log.clone(), stop.clone());
@@ -288,6 +283,7 @@ async fn stopping_gives_the_rest_back() {
 
 /// What was written before the clock was set back by an hour used to wait for an hour.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
 async fn a_clock_that_is_set_back_keeps_nothing_waiting() {
     let place = Sqlite::start().await;
     place.put(&[event("a", 0)]).await.unwrap();
@@ -301,9 +297,7 @@ async fn a_clock_that_is_set_back_keeps_nothing_waiting() {
     place.outbox.follow_clock().await.unwrap();
     assert_eq!(place.outbox.claim(10, 10, LONG).await.unwrap().len(), 1);
 
-    let Some(place) = Postgres::database().await else {
-        return;
-    };
+    let place = Postgres::database().await;
     place.put(&[event("a", 0)]).await.unwrap();
     sqlx::raw_sql(
         "UPDATE retryguard_outbox_parts SET ready_at = ready_at + interval '1 hour', since = since + interval '1 hour'",

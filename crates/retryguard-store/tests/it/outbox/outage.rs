@@ -35,10 +35,9 @@ impl Effects {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
 async fn the_worker_recovers_by_itself() {
-    let Some(mut server) = retryguard_parts::Postgres::start() else {
-        return;
-    };
+    let mut server = retryguard_parts::Postgres::start();
     let pool = PgPoolOptions::new()
         .max_connections(6)
         .acquire_timeout(PATIENCE)

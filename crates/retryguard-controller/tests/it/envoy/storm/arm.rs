@@ -92,33 +92,33 @@ impl Arm {
         }
     }
 
-    /// Sets it up; `None` where a part is missing.
-    pub(super) async fn start(self) -> Option<World> {
+    /// Sets it up.
+    pub(super) async fn start(self) -> World {
         let service = Limited::start(CAPACITY, self.queue).await;
         let port = free_port();
         let retries = format!("num_retries: {}", self.retries);
         let envoy = envoy(service.port, port, |text| {
             text.replace("num_retries: 5", &retries)
-        })?;
+        });
         let prometheus = match self.controller {
-            Some((_, Source::Prometheus)) => Some(scraping(&envoy)?),
+            Some((_, Source::Prometheus)) => Some(scraping(&envoy)),
             _ => None,
         };
         let controller = match self.configuration(&envoy, port, prometheus.as_ref()) {
             Some(text) => Some(Controller::start(&text).await),
             None => None,
         };
-        Some(World {
+        World {
             service,
             envoy,
             _prometheus: prometheus,
             controller,
-        })
+        }
     }
 
-    /// Runs the load through it; `None` where a part is missing.
-    pub(super) async fn run(self, phases: &[Phase], seed: u64) -> Option<Timeline> {
-        let world = self.start().await?;
+    /// Runs the load through it.
+    pub(super) async fn run(self, phases: &[Phase], seed: u64) -> Timeline {
+        let world = self.start().await;
         let seen: Vec<Arc<Seen>> = phases.iter().map(|_| Arc::default()).collect();
         let load = tokio::spawn({
             let (url, phases, seen) = (world.envoy.url(), phases.to_vec(), seen.clone());
@@ -137,7 +137,7 @@ impl Arm {
         load.await.unwrap();
         line.fates = seen.iter().map(|seen| Fate::of(seen)).collect();
         world.stop().await;
-        Some(line)
+        line
     }
 
     fn configuration(self, envoy: &Envoy, port: u16, prometheus: Option<&Prometheus>) -> Option<String> {
@@ -205,7 +205,7 @@ impl World {
 }
 
 /// A Prometheus that scrapes this Envoy every second.
-pub(super) fn scraping(envoy: &Envoy) -> Option<Prometheus> {
+pub(super) fn scraping(envoy: &Envoy) -> Prometheus {
     Prometheus::start(&format!(
         "global: {{scrape_interval: 1s}}\nscrape_configs:\n- job_name: envoy\n  metrics_path: /stats/prometheus\n  \
          static_configs: [{{targets: [\"127.0.0.1:{}\"]}}]\n",

@@ -19,6 +19,7 @@ const DURING: usize = 30;
 const AFTER: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy and Prometheus"]
 async fn write_the_experiment() {
     let Some(out) = std::env::var_os("RETRYGUARD_EXPERIMENT_OUT").map(PathBuf::from) else {
         eprintln!(
@@ -53,7 +54,7 @@ async fn each(arms: &[Arm]) -> Vec<(Arm, Timeline)> {
         eprintln!("{arm}");
         let all = phases(BEFORE as u64, DURING as u64, AFTER as u64);
         let line = arm.run(&all, SEED).await;
-        lines.push((*arm, line.expect("Envoy and Prometheus are there")));
+        lines.push((*arm, line));
     }
     lines
 }

@@ -1,5 +1,6 @@
 //! The repository's own checks, and the installation of the real servers that tests and evidence run against.
 
+pub mod cycles;
 pub mod layers;
 pub mod links;
 pub mod pages;

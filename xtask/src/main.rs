@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    layers, links,
+    cycles, layers, links,
     parts::{self, storm},
     shell, tidy, wording,
 };
@@ -27,7 +27,7 @@ enum Command {
         /// This one alone.
         one: Option<parts::One>,
     },
-    /// Fails on a dependency edge that ARCHITECTURE.md's table does not allow.
+    /// Fails on a dependency edge that ARCHITECTURE.md's table does not allow, and on modules that use each other.
     Layers,
     /// Fails on left-overs in the source tree, on links that lead nowhere, and on words that are not plain English.
     Tidy,
@@ -46,7 +46,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Test => test(),
         Command::Parts { one } => parts::print(one),
-        Command::Layers => layers::check(),
+        Command::Layers => layering(),
         Command::Tidy => tidiness(),
         Command::Publishable => publishable(),
         Command::Evidence { arguments } => evidence(&arguments),
@@ -71,7 +71,7 @@ fn evidence(arguments: &[OsString]) -> anyhow::Result<()> {
 fn test() -> anyhow::Result<()> {
     let begun = parts::begin()?;
     shell::step("formatting", "cargo", &["fmt", "--all", "--check"])?;
-    layers::check()?;
+    layering()?;
     tidiness()?;
     book()?;
     shell::step(
@@ -139,6 +139,11 @@ fn test() -> anyhow::Result<()> {
         ],
     )?;
     threads()
+}
+
+fn layering() -> anyhow::Result<()> {
+    layers::check()?;
+    cycles::check()
 }
 
 fn tidiness() -> anyhow::Result<()> {

@@ -15,6 +15,8 @@ mod import;
 mod init;
 mod lab;
 mod lint;
+#[cfg(feature = "controller")]
+mod log;
 mod output;
 mod play;
 #[cfg(feature = "controller")]

@@ -34,7 +34,7 @@ struct Serve {
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let Command::Serve(arguments) = &arguments.command;
-    log();
+    crate::log::to_stderr();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let served = runtime
         .map_err(anyhow::Error::from)
@@ -70,14 +70,4 @@ async fn serve(arguments: &Serve) -> anyhow::Result<ExitCode> {
         _ = interrupt.recv() => Ok(ExitCode::from(130)),
         _ = terminate.recv() => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// One line of JSON for every event, on standard error.
-pub(crate) fn log() {
-    // Fails only where a logger is there already.
-    let _ = tracing_subscriber::fmt()
-        .json()
-        .with_writer(std::io::stderr)
-        .with_max_level(tracing::Level::INFO)
-        .try_init();
 }

@@ -7,7 +7,6 @@ use crate::{
     pace::Pace,
     ratio::Ratio,
     refusal::Refusal,
-    target::Waiter,
     time::{Instant, nanos},
 };
 
@@ -57,6 +56,15 @@ impl Default for Settings {
 /// Who waits for a place. The driver chooses the number and must be able to find the waiting call by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
+
+/// What is known of an attempt that may have to wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiter {
+    pub(crate) ticket: Ticket,
+    pub(crate) deadline: Instant,
+    /// Whether the call is made while a request is served: it holds that request's worker while it waits.
+    pub(crate) inner: bool,
+}
 
 /// The answer to [`Bulkhead::acquire`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -41,7 +41,8 @@ use crate::{
     time::Instant,
 };
 
-pub use words::{Attempt, Facts, Settings, Step, Verdict};
+pub use crate::rules::Settings;
+pub use words::{Attempt, Facts, Step, Verdict};
 
 /// One logical request.
 #[derive(Debug)]
@@ -328,7 +329,7 @@ impl Call {
     }
 
     /// Ends the call because its caller no longer waits for it. As [`Call::abandon`], but an attempt that has had
-    /// enough time to be answered counts as a timeout (see `target/patience.rs`).
+    /// enough time to be answered counts as a timeout (see `patience.rs`).
     pub fn give_up(&mut self, target: &mut Target, now: Instant) {
         let now = target.clamp(now);
         for running in self.running.iter_mut().chain(&mut self.beside) {

@@ -54,12 +54,12 @@ mod tests;
 use std::time::Duration;
 
 use crate::{
-    call,
     chance::Chance,
     outcome::{FailureKind, Outcome},
     pace::Pace,
+    patience::Patience,
     ratio::Ratio,
-    target::Patience,
+    rules,
     time::Instant,
 };
 use record::{Peers, Record};
@@ -460,7 +460,7 @@ impl Endpoints {
     }
 
     /// An attempt has ended. `rules` say how long the policy itself lets an attempt take.
-    pub fn on_end(&mut self, sent: Sent, outcome: &Outcome, rules: &call::Settings, now: Instant) {
+    pub fn on_end(&mut self, sent: Sent, outcome: &Outcome, rules: &rules::Settings, now: Instant) {
         self.latest = self.latest.max(now);
         let took = self.latest.since(sent.started);
         let failed = match outcome.failure() {
@@ -483,7 +483,7 @@ impl Endpoints {
     }
 
     /// The caller of an attempt no longer waits for it: a timeout if it had enough time, and nothing otherwise.
-    pub fn on_given_up(&mut self, sent: Sent, rules: &call::Settings, now: Instant) {
+    pub fn on_given_up(&mut self, sent: Sent, rules: &rules::Settings, now: Instant) {
         self.latest = self.latest.max(now);
         let given = self.latest.since(sent.started);
         if self.patience.is_enough(given, &Pace::default(), rules) {

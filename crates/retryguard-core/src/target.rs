@@ -29,7 +29,6 @@
 //! every input is clamped to the latest time seen.
 
 mod admit;
-mod patience;
 mod permit;
 mod replace;
 mod settings;
@@ -48,6 +47,7 @@ use crate::{
     hedge::Hedge,
     latency::Latencies,
     pace::Pace,
+    patience::Patience,
     ratio::Ratio,
     refusal::Refusal,
     throttle::Throttle,
@@ -57,8 +57,7 @@ use crate::{
 pub use permit::{AttemptKind, Permit};
 pub use settings::Settings;
 
-pub(crate) use patience::Patience;
-pub(crate) use permit::{Admission, Queued, Waiter};
+pub(crate) use permit::{Admission, Queued};
 
 use replace::Numbers;
 

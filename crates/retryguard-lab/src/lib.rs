@@ -27,6 +27,7 @@ mod runtime;
 pub mod scale;
 mod services;
 pub mod settings;
+mod site;
 pub mod station;
 pub mod system;
 pub mod trace;

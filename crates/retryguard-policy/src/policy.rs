@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use retryguard_core::{Criticality, shed, target};
 
-use crate::{
-    classifier::Classifier, compile, diagnostics::Diagnostics, diagnostics::Mistakes, written, yaml,
-};
+use crate::classifier::Classifier;
+
+/// Where orchestrators probe: Kubernetes' customary paths, and gRPC's own health service.
+pub(crate) const EXEMPT: [&str; 4] = ["/healthz", "/livez", "/readyz", "/grpc.health.v1.Health/Check"];
 
 /// A policy file, checked and compiled.
 ///
@@ -28,14 +29,6 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Reads a policy file, or tells every mistake in it at once.
-    pub fn parse(text: &str) -> Result<Self, Diagnostics> {
-        let mut mistakes = Mistakes::default();
-        let written = read(text, &mut mistakes);
-        let policy = compile::policy(&written, &mut mistakes);
-        mistakes.or(policy)
-    }
-
     /// A name for what the policy says, in hexadecimal digits. It stands on every result, metric and status,
     /// so that a number can be traced to the policy behind it. Two files that say the same (by other
     /// comments, another order of keys, or a default written out) have the same one.
@@ -90,20 +83,6 @@ impl Policy {
     pub const fn remote_period(&self) -> Duration {
         self.remote_period
     }
-}
-
-impl Default for Policy {
-    /// What an empty file says: the safe defaults.
-    fn default() -> Self {
-        compile::policy(&written::Document::default(), &mut Mistakes::default())
-    }
-}
-
-/// Text to the written form; what could not be read is left out, and `mistakes` tells of it.
-pub(crate) fn read(text: &str, mistakes: &mut Mistakes) -> written::Document {
-    yaml::read(text, mistakes)
-        .map(|root| written::document(&root, mistakes))
-        .unwrap_or_default()
 }
 
 /// Everything that a policy says about one service: how others call it, and how it serves.

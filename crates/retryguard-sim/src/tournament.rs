@@ -15,7 +15,6 @@ use std::{
 use crate::{
     comparison::{Plan, Summary, compare},
     conduct::{Conduct, Extra, NAMES, named},
-    draw::Drawn,
     scenario::Scenario,
 };
 
@@ -181,14 +180,15 @@ pub fn run(worlds: &Worlds, conducts: &[Conduct], plan: &Plan, done: &(dyn Fn(us
 }
 
 /// Runs every policy in drawn worlds, as many worlds at once as the plan has threads. `done` hears of each run that has
-/// ended. The result does not depend on the number of threads.
+/// ended; `scenario` makes the scenario of a world. The result does not depend on the number of threads.
 ///
 /// # Panics
 ///
 /// Where a run does.
 #[must_use]
-pub fn run_drawn(
-    worlds: &[Drawn],
+pub fn run_drawn<W: Sync>(
+    worlds: &[W],
+    scenario: impl Fn(&W) -> Scenario + Sync,
     conducts: &[Conduct],
     plan: &Plan,
     done: &(dyn Fn(usize) + Sync),
@@ -201,7 +201,7 @@ pub fn run_drawn(
             let index = next.fetch_add(1, Ordering::Relaxed);
             worlds.get(index).zip(rows.get(index))
         } {
-            let scenario = drawn.scenario();
+            let scenario = scenario(drawn);
             let summaries = compare(&scenario.world, conducts, &scenario.fixed, &alone, done);
             let fresh = place.set(row(&scenario, &summaries));
             fresh.expect("every world is run once");

@@ -36,7 +36,7 @@ pub(super) fn run(path: &Path, arguments: &super::Arguments) -> ExitCode {
         Ok(config) => config,
         Err(error) => return tell(&error),
     };
-    super::super::policy::log();
+    crate::log::to_stderr();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

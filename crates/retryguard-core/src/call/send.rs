@@ -3,11 +3,12 @@
 use super::{Attempt, Call, Running, State, Step};
 use crate::{
     budget::Charge,
+    bulkhead::Waiter,
     chance::Chance,
     deadline::Deadline,
     hedge,
     refusal::Refusal,
-    target::{Admission, AttemptKind, Permit, Queued, Target, Waiter},
+    target::{Admission, AttemptKind, Permit, Queued, Target},
     time::Instant,
 };
 

@@ -8,8 +8,8 @@ use crate::{
 
 const FAULT: Outcome = Outcome::Failure(Failure::new(FailureKind::Fault));
 
-fn rules() -> call::Settings {
-    call::Settings::default()
+fn rules() -> rules::Settings {
+    rules::Settings::default()
 }
 
 fn at(millis: u64) -> Instant {

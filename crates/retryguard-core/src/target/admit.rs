@@ -2,12 +2,12 @@
 
 use super::{
     Target,
-    permit::{Admission, AttemptKind, Permit, Queued, Waiter},
+    permit::{Admission, AttemptKind, Permit, Queued},
 };
 use crate::{
     breaker::{self, Pass, WhenDown},
     budget::Charge,
-    bulkhead::{Place, Ticket},
+    bulkhead::{Place, Ticket, Waiter},
     chance::Chance,
     criticality::Criticality,
     guard::Arm,

@@ -1,6 +1,6 @@
 //! Leave to send one attempt.
 
-use crate::{breaker::Pass, bulkhead::Ticket, criticality::Criticality, guard::Arm, time::Instant};
+use crate::{breaker::Pass, criticality::Criticality, guard::Arm, time::Instant};
 
 /// What kind of attempt asks to be admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,15 +72,6 @@ impl Drop for Permit {
 pub(crate) enum Admission {
     Sent(Permit),
     Queued(Queued),
-}
-
-/// What the target must know of an attempt that may have to wait.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Waiter {
-    pub(crate) ticket: Ticket,
-    pub(crate) deadline: Instant,
-    /// Whether the call is made while a request is served: it holds that request's worker while it waits.
-    pub(crate) inner: bool,
 }
 
 /// An attempt that waits for a place in the bulkhead.

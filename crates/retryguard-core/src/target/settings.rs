@@ -1,12 +1,12 @@
 //! What a policy says about one target.
 
-use crate::{breaker, budget, bulkhead, call, endpoints, gate, guard, hedge, throttle};
+use crate::{breaker, budget, bulkhead, endpoints, gate, guard, hedge, rules, throttle};
 
 /// Everything that a compiled policy says about one target.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// The rules for each call.
-    pub call: call::Settings,
+    pub call: rules::Settings,
     /// How the target's hints are obeyed.
     pub gate: gate::Settings,
     /// The breaker, if there is one.

@@ -109,7 +109,7 @@ impl Target {
     }
 
     /// An attempt that was given the time from its start to `ends` ran out of it, here or at a server that was told
-    /// the same deadline. Whether that says anything of the target is for [`Patience`](super::patience::Patience).
+    /// the same deadline. Whether that says anything of the target is for [`Patience`](crate::patience::Patience).
     #[cold]
     pub(crate) fn settle_timeout(
         &mut self,

@@ -14,7 +14,7 @@ use crate::{
     answer::{Body, Problem},
     name::Name,
     services::orders::Order,
-    system::{client::Answer, client::Downstream, site::Site},
+    site::{Site, client::Answer, client::Downstream},
 };
 
 pub(super) fn routes(site: &Site) -> anyhow::Result<Router> {

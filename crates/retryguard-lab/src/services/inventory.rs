@@ -11,8 +11,8 @@ use crate::{
     answer::{Body, Problem},
     database::{Finish, Item, Reservation, Reserved},
     services::orders::Order,
+    site::Site,
     station::Station,
-    system::Site,
 };
 
 /// What is on every shelf at the start.

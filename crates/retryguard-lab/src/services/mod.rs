@@ -11,7 +11,7 @@ mod payments;
 use axum::Router;
 use http::HeaderMap;
 
-use crate::{answer::Problem, name::Name, system::site::Site};
+use crate::{answer::Problem, name::Name, site::Site};
 
 /// The header that carries an idempotency key.
 pub(crate) const KEY: &str = "idempotency-key";

@@ -9,7 +9,7 @@ use super::check_reference;
 use crate::{
     answer::{Body, Problem},
     database::Finish,
-    system::site::Site,
+    site::Site,
 };
 
 #[derive(Debug, Deserialize)]

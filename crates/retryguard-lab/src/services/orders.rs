@@ -16,9 +16,9 @@ use crate::{
     answer::{Body, Problem},
     database::{Finish, Item, OrderRow, Outbox},
     name::Name,
-    system::{
+    site::{
+        Site,
         client::{Answer, Downstream},
-        site::Site,
     },
     trace::Span,
 };

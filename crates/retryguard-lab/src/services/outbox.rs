@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{
     clock,
     database::Outbox,
-    system::{Downstream, Site},
+    site::{Site, client::Downstream},
     trace::{Span, TRACEPARENT},
 };
 

@@ -12,8 +12,8 @@ use crate::{
     answer::{Body, Problem},
     clock,
     database::Finish,
+    site::Site,
     station::Station,
-    system::site::Site,
 };
 
 /// The largest charge, in cents.

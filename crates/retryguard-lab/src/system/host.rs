@@ -8,11 +8,13 @@ use hyper::{body::Incoming, server::conn::http1};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
 
-use super::{
-    life::Life,
-    line::{Line, Scissors},
+use crate::{
+    clock,
+    site::{
+        life::Life,
+        line::{Line, Scissors},
+    },
 };
-use crate::clock;
 
 /// A listener with the address that it got.
 pub(crate) struct Port {

@@ -4,8 +4,7 @@ use axum::Router;
 use retryguard_store::idempotency::IdempotencyLayer;
 use std::time::Duration;
 
-use super::site::Site;
-use crate::name::Name;
+use crate::{name::Name, site::Site};
 
 /// How long a request may be worked on before a duplicate takes it over, and how long a duplicate waits, as described.
 const LOCK: Duration = Duration::from_secs(30);

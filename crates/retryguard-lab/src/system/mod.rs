@@ -1,13 +1,8 @@
 //! The system: five services over loopback HTTP on our own library.
 
-pub(crate) mod client;
-mod drip;
 mod host;
 mod keys;
-mod life;
-mod line;
 mod node;
-pub(crate) mod site;
 mod snapshot;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
@@ -16,10 +11,12 @@ use anyhow::Context as _;
 use retryguard::Policy;
 use tokio::sync::Semaphore;
 
-pub use client::{Downstream, WireError};
-pub use life::Life;
-pub use line::Scissors;
-pub use site::Site;
+pub use crate::site::{
+    Site,
+    client::{Downstream, WireError},
+    life::Life,
+    line::Scissors,
+};
 pub use snapshot::{EdgeView, ServiceView, Snapshot};
 
 use crate::{

@@ -4,9 +4,16 @@ use std::{net::SocketAddr, sync::Arc};
 
 use tokio::sync::Semaphore;
 
-use super::{host::Port, keys, life::Life, site::Site};
+use super::{host::Port, keys};
 use crate::{
-    chance::Dice, clock, database::Database, faults::Kind, name::Name, services, settings::Capacity,
+    chance::Dice,
+    clock,
+    database::Database,
+    faults::Kind,
+    name::Name,
+    services,
+    settings::Capacity,
+    site::{Site, life::Life},
 };
 
 /// A service that runs.

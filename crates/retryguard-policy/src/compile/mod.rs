@@ -6,16 +6,19 @@
 
 mod call;
 mod limits;
+mod parse;
 mod recovery;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use retryguard_core::{Criticality, target};
 
+pub(crate) use parse::read;
+
 use crate::{
     diagnostics::{Mistakes, Position},
     digest,
-    policy::{Idempotency, Policy, Service},
+    policy::{EXEMPT, Idempotency, Policy, Service},
     written::{self, At, Switch, Written},
 };
 
@@ -24,9 +27,6 @@ const REMOTE_PERIOD: Duration = Duration::from_secs(60);
 
 /// Bytes of a body that are kept, unless the file says otherwise.
 const REPLAY_LIMIT: usize = 64 * 1024;
-
-/// Where orchestrators probe: Kubernetes' customary paths, and gRPC's own health service.
-pub(crate) const EXEMPT: [&str; 4] = ["/healthz", "/livez", "/readyz", "/grpc.health.v1.Health/Check"];
 
 /// The methods that RFC 9110 calls idempotent.
 const IDEMPOTENT: [&str; 6] = ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"];

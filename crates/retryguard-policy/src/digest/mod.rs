@@ -8,10 +8,7 @@ mod parts;
 
 use sha2::{Digest, Sha256};
 
-use crate::{
-    compile::EXEMPT,
-    policy::{Policy, Service, Trust},
-};
+use crate::policy::{EXEMPT, Policy, Service, Trust};
 use line::Lines;
 
 /// Hexadecimal digits of a digest. Half of the hash: enough to tell all policies of the world apart, and short

@@ -15,7 +15,7 @@ use retryguard_core::guard::Mode;
 use crate::{
     compile,
     diagnostics::{Diagnostics, Mistakes},
-    policy::{Policy, Service, read},
+    policy::{Policy, Service},
     written,
 };
 
@@ -111,7 +111,7 @@ impl Report {
 /// ```
 pub fn lint(text: &str) -> Result<Report, Diagnostics> {
     let mut mistakes = Mistakes::default();
-    let written = read(text, &mut mistakes);
+    let written = compile::read(text, &mut mistakes);
     let policy = compile::policy(&written, &mut mistakes);
     mistakes
         .or(())

@@ -89,7 +89,7 @@ pub fn judge_in(
         seed: plan.seed.0,
         replications: plan.replications,
         foreign: conducts.iter().map(is_foreign).collect(),
-        result: run_drawn(&worlds, conducts, plan, done),
+        result: run_drawn(&worlds, Drawn::scenario, conducts, plan, done),
         worlds,
     }
 }

@@ -30,13 +30,13 @@ impl Scissors {
 }
 
 /// The server's end of a connection.
-pub(super) struct Line {
+pub(crate) struct Line {
     stream: TokioIo<TcpStream>,
     scissors: Scissors,
 }
 
 impl Line {
-    pub(super) fn new(stream: TcpStream) -> (Self, Scissors) {
+    pub(crate) fn new(stream: TcpStream) -> (Self, Scissors) {
         let scissors = Scissors::default();
         let line = Self {
             stream: TokioIo::new(stream),

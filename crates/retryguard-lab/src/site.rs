@@ -1,5 +1,10 @@
 //! Where a service stands: everything that it is given, and the layers around its routes.
 
+pub(crate) mod client;
+mod drip;
+pub(crate) mod life;
+pub(crate) mod line;
+
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use axum::{
@@ -14,7 +19,10 @@ use retryguard::{Policy, http::tags, server::ServerLayer};
 use retryguard_store::idempotency::IDEMPOTENCY_REPLAYED;
 use tokio::sync::Semaphore;
 
-use super::{client::Downstream, drip, life::Life, line::Scissors};
+use client::Downstream;
+use life::Life;
+use line::Scissors;
+
 use crate::{
     answer::{LARGEST_BODY, Problem, unknown_path, wrong_method},
     chance::Dice,

@@ -10,7 +10,7 @@ use axum::{body::Body, response::Response};
 use bytes::{Buf as _, Bytes};
 use http_body::{Frame, SizeHint};
 
-use super::site::Site;
+use super::Site;
 use crate::clock;
 
 /// The pause before each byte, as described.

@@ -23,7 +23,7 @@
 
 use std::time::Duration;
 
-use crate::{call, pace::Pace, time::nanos};
+use crate::{pace::Pace, rules, time::nanos};
 
 /// Knows how long an attempt must have been given before its silence counts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,7 +51,7 @@ impl Patience {
     }
 
     /// Whether an attempt that was given this much time, and ran out of it, says that the target is unwell.
-    pub(crate) fn is_enough(&mut self, given: Duration, pace: &Pace, rules: &call::Settings) -> bool {
+    pub(crate) fn is_enough(&mut self, given: Duration, pace: &Pace, rules: &rules::Settings) -> bool {
         let learned = match self.slowest {
             0 => Self::UNKNOWN,
             slowest => Duration::from_nanos(slowest.saturating_mul(Self::FACTOR)),
@@ -76,8 +76,8 @@ mod tests {
     use crate::time::Instant;
 
     /// Ten seconds for a call, no timeout of an attempt.
-    fn rules() -> call::Settings {
-        call::Settings::default()
+    fn rules() -> rules::Settings {
+        rules::Settings::default()
     }
 
     fn millis(millis: u64) -> Duration {
@@ -89,7 +89,7 @@ mod tests {
         let mut patience = Patience::default();
         assert!(!patience.is_enough(millis(999), &Pace::default(), &rules()));
         assert!(patience.is_enough(millis(1000), &Pace::default(), &rules()));
-        let strict = call::Settings {
+        let strict = rules::Settings {
             attempt_timeout: Some(millis(200)),
             ..rules()
         };

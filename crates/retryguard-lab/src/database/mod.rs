@@ -3,7 +3,9 @@
 mod any;
 #[cfg(feature = "real")]
 mod postgres;
+mod reservation;
 mod sqlite;
+mod statements;
 
 use std::time::Duration;
 

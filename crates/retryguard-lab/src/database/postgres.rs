@@ -12,7 +12,11 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
-use super::{DatabaseError, Effects, Finish, OrderRow, Reservation, Reserved, Table};
+use super::{
+    DatabaseError, Effects, Finish, Reservation, Reserved,
+    reservation::{Lock, Taking, written},
+    statements::statements,
+};
 use crate::{clock, name::Name};
 
 /// A schema of a PostgreSQL database, as one service uses it.
@@ -39,6 +43,8 @@ CREATE TABLE IF NOT EXISTS reservations (
 CREATE TABLE IF NOT EXISTS notifications (
     number BIGSERIAL PRIMARY KEY, reference TEXT NOT NULL, at BIGINT NOT NULL);
 ";
+
+statements!(Postgres);
 
 impl Postgres {
     /// Connects a service to its schema, and makes the tables where they are missing.
@@ -151,47 +157,6 @@ impl Postgres {
         self.pool.close().await;
     }
 
-    pub(crate) async fn insert_order(
-        &self,
-        reference: &str,
-        amount: i64,
-        key: Option<&str>,
-    ) -> sqlx::Result<i64> {
-        sqlx::query_scalar(
-            "INSERT INTO orders (reference, amount, status, at, key) VALUES ($1, $2, 'pending', $3, $4)
-             ON CONFLICT (key) DO UPDATE SET status = 'pending' RETURNING number",
-        )
-        .bind(reference)
-        .bind(amount)
-        .bind(clock::wall_millis())
-        .bind(key)
-        .fetch_one(&self.pool)
-        .await
-    }
-
-    pub(crate) async fn set_status(&self, number: i64, status: &str) -> sqlx::Result<()> {
-        sqlx::query("UPDATE orders SET status = $1 WHERE number = $2")
-            .bind(status)
-            .bind(number)
-            .execute(&self.pool)
-            .await
-            .map(|_| ())
-    }
-
-    pub(crate) async fn order(&self, reference: &str) -> sqlx::Result<Option<OrderRow>> {
-        let row: Option<(String, String, i64)> = sqlx::query_as(
-            "SELECT reference, status, amount FROM orders WHERE reference = $1 ORDER BY number DESC LIMIT 1",
-        )
-        .bind(reference)
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.map(|(order, status, amount)| OrderRow {
-            order,
-            status,
-            amount,
-        }))
-    }
-
     pub(crate) async fn charge(
         &self,
         reference: &str,
@@ -272,7 +237,8 @@ impl Postgres {
             .bind(&skus)
             .fetch_all(&mut *transaction)
             .await?;
-        if locked.len() != skus.len() {
+        // The server itself waits for rows that another holds, so that a row that is not locked is not there.
+        if Lock::of(skus.len(), locked.len(), locked.len()) != Lock::Held {
             transaction.rollback().await?;
             return Ok(Reserved::Unknown);
         }
@@ -288,26 +254,15 @@ impl Postgres {
         .bind(&quantities)
         .bind(clock::wall_millis())
         .execute(&mut *transaction)
-        .await;
-        match taken {
-            Ok(_) => {}
-            Err(sqlx::Error::Database(error)) if error.is_check_violation() => {
-                transaction.rollback().await?;
-                return Ok(Reserved::TooFew);
-            }
-            Err(error) => return Err(error.into()),
+        .await
+        .map(|done| done.rows_affected());
+        if Taking::of(skus.len(), written(taken)?) != Taking::Done {
+            transaction.rollback().await?;
+            return Ok(Reserved::TooFew);
         }
         let response = finish.write(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(Reserved::Done(response))
-    }
-
-    pub(crate) async fn count(&self, table: Table) -> sqlx::Result<(u64, u64)> {
-        let (all, distinct): (i64, i64) = sqlx::query_as(table.count()).fetch_one(&self.pool).await?;
-        Ok((
-            u64::try_from(all).unwrap_or_default(),
-            u64::try_from(distinct).unwrap_or_default(),
-        ))
     }
 }
 

@@ -14,7 +14,11 @@ use sqlx::{
 
 use tokio::sync::Notify;
 
-use super::{DatabaseError, Finish, Item, OrderRow, Reservation, Reserved, Table};
+use super::{
+    DatabaseError, Finish, Item, Reservation, Reserved,
+    reservation::{Lock, Taking, written},
+    statements::statements,
+};
 use crate::{clock, name::Name};
 
 /// The database of one service.
@@ -46,6 +50,8 @@ CREATE TRIGGER IF NOT EXISTS off_the_shelf AFTER INSERT ON reservations BEGIN
 CREATE TABLE IF NOT EXISTS notifications (
     number INTEGER PRIMARY KEY, reference TEXT NOT NULL, at INTEGER NOT NULL);
 ";
+
+statements!(Sqlite);
 
 impl Sqlite {
     /// Opens the file of a service, and makes its tables.
@@ -83,48 +89,6 @@ impl Sqlite {
     /// Closes the file.
     pub async fn close(&self) {
         self.pool.close().await;
-    }
-
-    pub(crate) async fn insert_order(
-        &self,
-        reference: &str,
-        amount: i64,
-        key: Option<&str>,
-    ) -> sqlx::Result<i64> {
-        sqlx::query_scalar(
-            "INSERT INTO orders (reference, amount, status, at, key) VALUES (?, ?, 'pending', ?, ?)
-             ON CONFLICT (key) DO UPDATE SET status = 'pending' RETURNING number",
-        )
-        .bind(reference)
-        .bind(amount)
-        .bind(clock::wall_millis())
-        .bind(key)
-        .fetch_one(&self.pool)
-        .await
-    }
-
-    pub(crate) async fn set_status(&self, number: i64, status: &str) -> sqlx::Result<()> {
-        sqlx::query("UPDATE orders SET status = ? WHERE number = ?")
-            .bind(status)
-            .bind(number)
-            .execute(&self.pool)
-            .await
-            .map(|_| ())
-    }
-
-    /// The latest row of an order.
-    pub(crate) async fn order(&self, reference: &str) -> sqlx::Result<Option<OrderRow>> {
-        let row: Option<(String, String, i64)> = sqlx::query_as(
-            "SELECT reference, status, amount FROM orders WHERE reference = ? ORDER BY number DESC LIMIT 1",
-        )
-        .bind(reference)
-        .fetch_optional(&self.pool)
-        .await?;
-        Ok(row.map(|(order, status, amount)| OrderRow {
-            order,
-            status,
-            amount,
-        }))
     }
 
     /// Makes a charge; the answer is made from its number.
@@ -250,14 +214,21 @@ impl Sqlite {
             .execute(&self.pool)
             .await?
             .rows_affected();
-            if locked == items.len() as u64 {
-                return Ok(true);
+            let locked = usize::try_from(locked).unwrap_or_default();
+            // Asked only where it matters: every statement is a trip to the connection's thread.
+            let on_sale = if locked == 0 {
+                self.on_sale(&wanted).await?
+            } else {
+                locked
+            };
+            match Lock::of(items.len(), locked, on_sale) {
+                Lock::Held => return Ok(true),
+                Lock::Unknown => return Ok(false),
+                // Told or not, the row is looked at again.
+                Lock::Busy => {
+                    let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
+                }
             }
-            if locked > 0 || !self.are_on_sale(&wanted, items.len()).await? {
-                return Ok(false);
-            }
-            // Either way the row is looked at again.
-            let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
         }
     }
 
@@ -274,23 +245,20 @@ impl Sqlite {
         .bind(as_json(&wanted.items))
         .bind(wanted.holder)
         .execute(&mut *transaction)
-        .await;
-        let all = wanted.items.len() as u64;
-        let reserved = match taken {
-            Ok(rows) if rows.rows_affected() == all => {
+        .await
+        .map(|done| done.rows_affected());
+        let reserved = match Taking::of(wanted.items.len(), written(taken)?) {
+            Taking::Done => {
                 let response = finish.write(&mut *transaction).await?;
                 transaction.commit().await?;
                 Reserved::Done(response)
             }
-            // Another process has taken the rows over, because this holder was considered dead.
-            Ok(_) => Reserved::TooFew,
-            // The check of the shelf refused the whole statement.
-            Err(sqlx::Error::Database(error)) if error.is_check_violation() => {
+            Taking::Lost => Reserved::TooFew,
+            Taking::TooFew => {
                 transaction.rollback().await?;
                 self.free(wanted.holder).await?;
                 Reserved::TooFew
             }
-            Err(error) => return Err(error.into()),
         };
         self.freed.notify_waiters();
         Ok(reserved)
@@ -306,23 +274,15 @@ impl Sqlite {
         Ok(())
     }
 
-    async fn are_on_sale(&self, wanted: &str, all: usize) -> sqlx::Result<bool> {
+    /// How many of the goods have a row.
+    async fn on_sale(&self, wanted: &str) -> sqlx::Result<usize> {
         let known: i64 = sqlx::query_scalar(
             "SELECT COUNT(*) FROM stock WHERE sku IN (SELECT value ->> 'sku' FROM json_each(?))",
         )
         .bind(wanted)
         .fetch_one(&self.pool)
         .await?;
-        Ok(usize::try_from(known) == Ok(all))
-    }
-
-    /// All rows and the different orders among them.
-    pub(crate) async fn count(&self, table: Table) -> sqlx::Result<(u64, u64)> {
-        let (all, distinct): (i64, i64) = sqlx::query_as(table.count()).fetch_one(&self.pool).await?;
-        Ok((
-            u64::try_from(all).unwrap_or_default(),
-            u64::try_from(distinct).unwrap_or_default(),
-        ))
+        Ok(usize::try_from(known).unwrap_or_default())
     }
 }
 

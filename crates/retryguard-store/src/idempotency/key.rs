@@ -133,6 +133,7 @@ fn bare_item(text: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -197,5 +198,43 @@ mod tests {
         assert_eq!(read(&headers, 16, true), Ok(Some("8e03978e".to_owned())));
         headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static("a b"));
         assert_eq!(read(&headers, 16, true), Err(MalformedKey::Unquoted));
+    }
+
+    /// As RFC 9651 writes a string.
+    fn written(key: &str) -> String {
+        format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""))
+    }
+
+    proptest! {
+        /// Any bytes that a header may have end with a key within the limit or with a reason.
+        #[test]
+        fn every_header_is_a_key_or_is_refused(
+            values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..3),
+            bare in any::<bool>(),
+        ) {
+            let mut headers = HeaderMap::new();
+            for value in values.iter().filter_map(|bytes| HeaderValue::from_bytes(bytes).ok()) {
+                headers.append(IDEMPOTENCY_KEY, value);
+            }
+            if let Ok(Some(key)) = read(&headers, 16, bare) {
+                prop_assert_eq!(headers.len(), 1);
+                prop_assert!((1..=16).contains(&key.len()));
+                prop_assert!(key.bytes().all(|byte| (0x20..=0x7e).contains(&byte)));
+            }
+        }
+
+        /// The same near what is right: quotes, escapes and parameters.
+        #[test]
+        fn every_text_like_a_key_is_a_key_or_is_refused(text in "\"?[a\"\\\\ ]{0,6}\"?(;[ *a]{0,2}=?\"?[1a:?]{0,2}\"?){0,3}") {
+            if let Ok(Some(key)) = of(&text) {
+                prop_assert!(text.trim_start().starts_with(&written(&key)), "{key:?} of {text:?}");
+            }
+        }
+
+        #[test]
+        fn a_written_key_is_read_back(key in "[ -~]{1,16}", parameters in "(;a[a-z0-9_]{0,3}(=[0-9]{1,3})?){0,2}") {
+            let text = written(&key) + &parameters;
+            prop_assert_eq!(of(&text), Ok(Some(key)));
+        }
     }
 }

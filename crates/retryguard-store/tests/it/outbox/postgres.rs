@@ -36,8 +36,17 @@ async fn events_of_one_key_come_in_the_order_of_their_commits() {
     let mut other = place.pool.begin().await.unwrap();
     place.outbox.put(&mut other, &event("3").key("b")).await.unwrap();
     other.commit().await.unwrap();
-    clock::sleep(Duration::from_millis(100)).await;
-    assert!(!second.is_finished(), "it waits for the first to be committed");
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while sqlx::query_scalar::<_, i64>(waiting)
+        .fetch_one(&place.pool)
+        .await
+        .unwrap()
+        == 0
+    {
+        assert!(!second.is_finished(), "it waits for the first to be committed");
+        clock::sleep(Duration::from_millis(10)).await;
+    }
     let claimed = place.outbox.claim(10, 10, LONG).await.unwrap();
     assert_eq!(
         claimed.len(),

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{Process, base64, free_port, http, need, wait};
+use crate::{Process, free_port, http, need, wait};
 
 /// The longest that the browser may take for one command.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -122,7 +123,7 @@ impl Chromium {
             }),
         );
         let text = answer["data"].as_str().expect("a picture");
-        base64::decode(text).expect("base 64")
+        STANDARD.decode(text).expect("base 64")
     }
 
     /// A command of the protocol for developers.

@@ -21,7 +21,6 @@
 //! part fails the run.
 
 mod aws;
-mod base64;
 mod chromium;
 mod envoy;
 mod http;

@@ -126,14 +126,7 @@ impl<'a> Block<'a> {
     /// `true` or `false`.
     pub fn flag(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<bool> {
         let node = self.take(key)?;
-        match &node.body {
-            Body::Scalar { text, plain: true } if text == "true" => Some(true),
-            Body::Scalar { text, plain: true } if text == "false" => Some(false),
-            _ => {
-                wrong(node, key, "true or false", mistakes);
-                None
-            }
-        }
+        bool::read(node, key, &(), mistakes)
     }
 
     /// A text that is not empty.

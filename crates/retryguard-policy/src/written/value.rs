@@ -19,6 +19,15 @@ impl Written for bool {
         match scalar(node, key, &words, mistakes)? {
             ("true", true) => Some(true),
             ("false", true) => Some(false),
+            // YAML 1.1 read these as well.
+            ("on" | "yes", true) => {
+                wrong(node, key, "true", mistakes);
+                None
+            }
+            ("off" | "no", true) => {
+                wrong(node, key, "false", mistakes);
+                None
+            }
             _ => {
                 wrong(node, key, &words, mistakes);
                 None

@@ -150,6 +150,8 @@ fn keys_that_contradict_each_other_are_told() {
             "compared with a duration",
         ),
         ("defaults: {guard: {offAbove: 1s}}", "only `signal: delay`"),
+        ("gatewayRetries: yes", "`gatewayRetries` is `yes`; write true"),
+        ("gatewayRetries: no", "`gatewayRetries` is `no`; write false"),
         ("defaults: {guard: {samples: 17}}", "write at most 16"),
         (
             "defaults: {guard: {mode: algorithm1, rampSteps: 3}}",

@@ -66,7 +66,7 @@ impl<'a> Block<'a> {
         mistakes: &mut Mistakes,
     ) -> Option<Option<Duration>> {
         let node = self.take(key)?;
-        if is_word(node, &["off", "none", "false"]) {
+        if is_off(node, key, mistakes) {
             return Some(None);
         }
         duration(node, key, mistakes).map(Some)
@@ -97,15 +97,7 @@ impl<'a> Block<'a> {
     }
 
     pub(super) fn flag(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<bool> {
-        let node = self.take(key)?;
-        if is_word(node, &["true", "on", "yes"]) {
-            Some(true)
-        } else if is_word(node, &["false", "off", "no"]) {
-            Some(false)
-        } else {
-            wrong(node, key, "true or false", mistakes);
-            None
-        }
+        self.0.flag(key, mistakes)
     }
 
     pub(super) fn text(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<String> {
@@ -124,6 +116,15 @@ impl<'a> Block<'a> {
 
 pub(super) fn is_word(node: &Node, words: &[&str]) -> bool {
     matches!(&node.body, Body::Scalar { text, .. } if words.contains(&text.as_str()))
+}
+
+/// Whether `off` is written, as in a policy. `none` is a mistake that says so, and is read as `off` for the rest of the file.
+pub(super) fn is_off(node: &Node, key: &str, mistakes: &mut Mistakes) -> bool {
+    let none = is_word(node, &["none"]);
+    if none {
+        wrong(node, key, "off", mistakes);
+    }
+    none || is_word(node, &["off", "false"])
 }
 
 pub(super) fn duration(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Duration> {

@@ -6,7 +6,7 @@ use super::block::{Block, share};
 use crate::world::{Hpa, Limits, Metric, Scaler, TargetTracking};
 
 pub(super) fn scaler(node: &Node, mistakes: &mut Mistakes) -> Option<Scaler> {
-    if super::block::is_word(node, &["off", "none"]) {
+    if super::block::is_off(node, "autoscaler", mistakes) {
         return None;
     }
     let mut block = Block::open(node, "autoscaler", mistakes)?;

@@ -6,7 +6,7 @@ use retryguard_core::{FailureKind, shed};
 use retryguard_policy::reading::{Body, Mistakes, Node, entries, scalar, wrong};
 
 use super::{
-    block::{Block, is_word, number},
+    block::{Block, is_off, is_word, number},
     graph::{Names, way},
     scaler,
 };
@@ -258,7 +258,7 @@ fn load_errors(node: &Node, mistakes: &mut Mistakes) -> Option<LoadErrors> {
 }
 
 fn shedding(node: &Node, mistakes: &mut Mistakes) -> Option<Shedding> {
-    if is_word(node, &["off", "false"]) {
+    if is_off(node, "shedding", mistakes) {
         return Some(Shedding::Off);
     }
     if is_word(node, &["policy"]) {

@@ -133,6 +133,25 @@ fn a_base_gives_what_the_file_does_not_write() {
     }
 }
 
+/// As in a policy: `true` and `false`, and `off`.
+#[test]
+fn words_are_those_of_a_policy() {
+    let client = |keys: &str| {
+        parse(&format!(
+            "duration: 1m\nservices: {{a: {{}}}}\nclients: {{c: {{rate: 1, calls: a, {keys}}}}}\n"
+        ))
+    };
+    assert!(client("idempotent: false, deadline: off").is_ok());
+    for (keys, expected) in [
+        ("idempotent: yes", "`idempotent` is `yes`; write true"),
+        ("idempotent: off", "`idempotent` is `off`; write false"),
+        ("deadline: none", "`deadline` is `none`; write off"),
+    ] {
+        let told = client(keys).unwrap_err().to_string();
+        assert!(told.contains(expected), "{expected:?} is missing in:\n{told}");
+    }
+}
+
 #[test]
 fn an_outbox_is_a_word_or_a_block() {
     let with = |outbox: &str| {

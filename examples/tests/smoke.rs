@@ -55,6 +55,16 @@ async fn reqwest_client() {
 }
 
 #[tokio::test]
+async fn endpoints() {
+    let promised = [
+        "of 100 calls were served",
+        "endpoint 0: left out",
+        "endpoint 0: used",
+    ];
+    check("endpoints", &promised).await;
+}
+
+#[tokio::test]
 async fn axum_server() {
     let promised = [
         "critical     1             4     0",

@@ -104,6 +104,7 @@
 //! - Any asynchronous function: [`call`].
 //! - A client: [`RetryGuardLayer`] around any tower service, [`http::HttpLayer`] for HTTP and gRPC,
 //!   `reqwest::Client` and `tonic::TonicLayer` behind features of these names.
+//! - Several endpoints of one service: [`endpoints::Endpoints`], [`http::HttpEndpoints`], `reqwest::Client::with_endpoints`.
 //! - A server: [`server::ServerLayer`], for axum or any tower HTTP server.
 //! - A policy that changes while running: [`remote::LivePolicy`].
 //! - Periodic work: [`Periodic`].
@@ -116,6 +117,7 @@
 pub mod client;
 mod clock;
 pub mod context;
+pub mod endpoints;
 mod error;
 mod fallback;
 mod handle;

@@ -6,7 +6,7 @@
 use std::{sync::OnceLock, time::Duration};
 
 use metrics::{Counter, Gauge, Histogram, Label};
-use retryguard_core::{Ratio, Refusal, breaker, call::Verdict, guard, target::Change};
+use retryguard_core::{Ratio, Refusal, breaker, call::Verdict, endpoints, guard, target::Change};
 
 use crate::protocol::Report;
 
@@ -34,6 +34,8 @@ const GUARD_SHARE: &str = "retryguard_guard_share";
 const GUARD_CHANGES: &str = "retryguard_guard_changes_total";
 const GAIN: &str = "retryguard_retry_gain";
 const GAIN_ERROR: &str = "retryguard_retry_gain_error";
+const ENDPOINT: &str = "retryguard_endpoint_out";
+const ENDPOINT_CHANGES: &str = "retryguard_endpoint_changes_total";
 const BUDGET: &str = "retryguard_budget_balance";
 const IN_FLIGHT: &str = "retryguard_in_flight";
 const DURATION: &str = "retryguard_call_duration_seconds";
@@ -110,6 +112,18 @@ pub const METRICS: &[Metric] = &[
         kind: "gauge",
         labels: "target",
         meaning: "The standard error of `retryguard_retry_gain`.",
+    },
+    Metric {
+        name: ENDPOINT,
+        kind: "gauge",
+        labels: "target, endpoint",
+        meaning: "Whether an endpoint is left out: 0 used, 1 left out or on trial. Only where a client knows several endpoints.",
+    },
+    Metric {
+        name: ENDPOINT_CHANGES,
+        kind: "counter",
+        labels: "target, endpoint, to (out, back)",
+        meaning: "How often an endpoint was left out, failed trials included, and came back.",
     },
     Metric {
         name: BUDGET,
@@ -322,6 +336,33 @@ const fn guard_number(state: guard::State) -> f64 {
         guard::State::Off => 1.0,
         guard::State::Ramping { .. } => 2.0,
     }
+}
+
+/// An endpoint was added, or removed: it is not left out.
+pub(crate) fn endpoint_is_known(target: &str, endpoint: &str) {
+    endpoint_gauge(target, endpoint).set(0.0);
+}
+
+/// An endpoint was left out, or is back.
+pub(crate) fn on_endpoint(target: &str, endpoint: &str, change: &endpoints::Change) {
+    let to = if change.out_for.is_some() { "out" } else { "back" };
+    endpoint_gauge(target, endpoint).set(if change.out_for.is_some() { 1.0 } else { 0.0 });
+    let (target_label, endpoint_label) = (target.to_owned(), endpoint.to_owned());
+    metrics::counter!(ENDPOINT_CHANGES, "target" => target_label, "endpoint" => endpoint_label, "to" => to)
+        .increment(1);
+    tracing::info!(
+        target: "retryguard",
+        name = target,
+        endpoint,
+        to,
+        seconds = change.out_for.map(|span| span.as_secs_f64()),
+        reason = change.reason.as_str(),
+        "endpoint"
+    );
+}
+
+fn endpoint_gauge(target: &str, endpoint: &str) -> Gauge {
+    metrics::gauge!(ENDPOINT, "target" => target.to_owned(), "endpoint" => endpoint.to_owned())
 }
 
 fn count_change(name: &'static str, target: &str, to: &'static str) {

@@ -1,6 +1,7 @@
 //! HTTP and gRPC: tags on requests, hints on responses, bodies that can be sent again, failures in trailers.
 
 mod buffered;
+mod endpoints;
 mod errors;
 mod layer;
 mod patience;
@@ -10,6 +11,7 @@ mod replay;
 pub mod tags;
 
 pub use buffered::{Buffered, BufferedFuture, BufferedLayer};
+pub use endpoints::{BaseUri, HttpEndpoints};
 pub use layer::{HttpLayer, HttpService};
 pub use patience::BodyTimedOut;
 #[cfg(feature = "reqwest")]

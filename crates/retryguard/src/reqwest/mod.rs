@@ -15,6 +15,7 @@
 //! client with them switched off. A client that is brought along should be built with
 //! `reqwest::retry::never()` and [`redirects`] too.
 
+mod endpoints;
 mod protocol;
 mod redirects;
 mod request;
@@ -26,23 +27,38 @@ use tower_service::Service;
 
 use crate::{
     RetryGuard, RetryGuardLayer, clock, context,
+    endpoints::{Endpoints, Tracking},
     error::Error,
     handle::TargetHandle,
     http::{Http, Patience, PatientBody, tags::Received},
 };
 
+pub use endpoints::EndpointError;
 pub use protocol::{Kept, Reqwest};
 pub use redirects::redirects;
 pub use request::{RequestBuilder, Tagged};
 
+use endpoints::Based;
 use redirects::Following;
 
 /// A reqwest client whose requests run under the policy of one service.
 #[derive(Debug, Clone)]
 pub struct Client {
-    service: RetryGuard<Following, Reqwest>,
+    service: Kind,
     inner: ::reqwest::Client,
     handle: TargetHandle,
+}
+
+/// Where requests go.
+#[derive(Debug, Clone)]
+enum Kind {
+    /// To the address that they name.
+    One(RetryGuard<Following, Reqwest>),
+    /// To one of several base URLs.
+    Several {
+        endpoints: Endpoints<Based, Reqwest>,
+        service: RetryGuard<Endpoints<Based, Reqwest>, Tracking<Reqwest>>,
+    },
 }
 
 impl Client {
@@ -71,9 +87,52 @@ impl Client {
     #[must_use]
     pub fn from_layer(inner: ::reqwest::Client, layer: &RetryGuardLayer<Reqwest>) -> Self {
         Self {
-            service: layer.layer(Following(inner.clone())),
+            service: Kind::One(layer.layer(Following(inner.clone()))),
             inner,
             handle: layer.handle(),
+        }
+    }
+
+    /// A client of one service at several base URLs. Scheme, host and port of each request are replaced by those of an
+    /// endpoint, and the base's path is put before that of the request: `client.get("http://payments/charges")` goes to
+    /// `http://10.0.0.1:8080/charges` or to another one. See [`endpoints`](crate::endpoints) for the rules.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use retryguard::{Policy, reqwest::Client};
+    ///
+    /// let bases = ["http://10.0.0.1:8080", "http://10.0.0.2:8080"];
+    /// let payments = Client::with_endpoints(&Policy::default(), "payments", &bases)?;
+    /// payments.insert_endpoint("http://10.0.0.3:8080")?;
+    /// payments.remove_endpoint("http://10.0.0.1:8080");
+    /// assert!(payments.endpoints().iter().all(|endpoint| endpoint.is_in()));
+    /// assert!(payments.insert_endpoint("payments").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If reqwest cannot be set up, or if a base is not a URL with a host.
+    pub fn with_endpoints(policy: &Policy, service: &str, bases: &[&str]) -> Result<Self, EndpointError> {
+        let one = Self::new(policy, service)?;
+        let endpoints = Endpoints::with(&one.handle, Reqwest::new(Http::new()));
+        let client = Self {
+            service: Kind::Several {
+                service: endpoints.guarded(),
+                endpoints,
+            },
+            ..one
+        };
+        for base in bases {
+            client.insert_endpoint(base)?;
+        }
+        Ok(client)
+    }
+
+    fn several(&self) -> Option<&Endpoints<Based, Reqwest>> {
+        match &self.service {
+            Kind::One(_) => None,
+            Kind::Several { endpoints, .. } => Some(endpoints),
         }
     }
 
@@ -129,16 +188,20 @@ impl Client {
         let request = request.into();
         let until = until(&request);
         // A reqwest client is always ready, so a clone needs no polling.
-        let mut service = self.service.clone();
-        let response = service.call(request);
-        let patience = Patience {
-            pause: service.policy().body_timeout,
-            until,
+        let (pause, response) = match &self.service {
+            Kind::One(service) => {
+                let mut service = service.clone();
+                let response = service.call(request);
+                (service.policy().body_timeout, response.await)
+            }
+            Kind::Several { service, .. } => {
+                let mut service = service.clone();
+                let response = service.call(request);
+                (service.policy().body_timeout, response.await)
+            }
         };
-        let response = response
-            .await
-            .map_err(|error| error.map(|attempt| attempt.error))?;
-        Ok(bounded(response, patience))
+        let response = response.map_err(|error| error.map(|attempt| attempt.error))?;
+        Ok(bounded(response, Patience { pause, until }))
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod attacks;
 mod bodies;
+mod endpoints;
 mod grpc;
 mod known_mistakes;
 mod layers;

@@ -12,7 +12,7 @@ use metrics_util::{
     debugging::{DebugValue, DebuggingRecorder},
 };
 use retryguard::{
-    http::{HttpLayer, tags::DEADLINE},
+    http::{HttpEndpoints, HttpLayer, tags::DEADLINE},
     remote::LivePolicy,
     server::ServerLayer,
     telemetry::{METRICS, reference},
@@ -150,6 +150,20 @@ async fn everything() {
     let measured = HttpLayer::new(&policy(""), "it").layer(Scripted::new([status(503), status(200)]));
     measured.oneshot(get()).await.unwrap();
 
+    let endpoints = HttpEndpoints::new(&only("maxRetries: 1"), "it");
+    let broken = Scripted::new([status(503)]);
+    endpoints.insert("a", broken.clone()).unwrap();
+    endpoints.insert("b", Scripted::new([status(200)])).unwrap();
+    for _ in 0..200 {
+        endpoints.clone().oneshot(get()).await.unwrap();
+        sleep(50).await;
+    }
+    broken.goes_on([status(200)]);
+    for _ in 0..1000 {
+        endpoints.clone().oneshot(get()).await.unwrap();
+        sleep(50).await;
+    }
+
     let server = ServerLayer::new(&policy("services: { it: { server: { inFlight: 1 } } }"), "it");
     let handler = service_fn(|_: http::Request<Full<bytes::Bytes>>| async {
         sleep(100).await;
@@ -218,6 +232,11 @@ fn every_documented_metric_is_emitted_and_no_other_with_the_documented_labels() 
     for to in ["suspended", "limited", "allowed"] {
         assert!(of("retryguard_guard_changes_total", &[("to", to)]) > 0.0, "{to}");
     }
+    for to in ["out", "back"] {
+        let labels = [("endpoint", "a"), ("to", to)];
+        assert!(of("retryguard_endpoint_changes_total", &labels) > 0.0, "{to}");
+    }
+    assert_eq!(of("retryguard_endpoint_out", &[]), 0.0);
     for reason in ["in-flight", "deadline"] {
         assert_eq!(
             of(

@@ -27,9 +27,8 @@ pub(super) const fn why(trouble: Trouble) -> &'static str {
             "The errors do not depend on load, and payments have room: every retry has four chances in five. So retries mend \
              nearly all of them and cost a quarter more requests; they cannot lower success here. A breaker that counts five \
              failures in a minute sees them within two seconds, and turns nearly all orders away for the next half minute, again \
-             and again: it answers a service that works four times in five as one that is down. G retries less than B: its guard switches \
-             retries off above 20 % failures, which is what this fault has, so that chance decides for how much of the time it is \
-             off (`guard off`), and success falls towards that of A by as much. The simulator's \
+             and again: it answers a service that works four times in five as one that is down. G retries as long as it measures that retries add \
+             successes, which they do here, and within a budget while it is not sure yet. The simulator's \
              gateway and orders have a bounded number of workers and its network takes no time; its latencies are lower by what \
              the machine costs."
         }

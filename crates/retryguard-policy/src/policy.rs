@@ -9,6 +9,10 @@ use crate::classifier::Classifier;
 /// Where orchestrators probe: Kubernetes' customary paths, and gRPC's own health service.
 pub(crate) const EXEMPT: [&str; 4] = ["/healthz", "/livez", "/readyz", "/grpc.health.v1.Health/Check"];
 
+/// How long a request may hold its place in a full server by default: as long as a call may take, because a caller does not
+/// wait longer.
+pub(crate) const FULL_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A policy file, checked and compiled.
 ///
 /// Cheap to clone and never changed: a driver that gets a new one swaps the whole, so that no call ever sees
@@ -112,6 +116,9 @@ pub struct Service {
     pub server: Option<shed::Settings>,
     /// How long it works on a request that carries no deadline of its own; `None` for as long as it takes.
     pub server_deadline: Option<Duration>,
+    /// How long a request may hold its place while others are refused because the server is full; `None` for as long as it
+    /// takes.
+    pub server_full_timeout: Option<Duration>,
     /// What it believes of the `retryguard-*` headers of its requests.
     pub server_trust: Trust,
     /// Whether a request counts as in flight until the body of its response has ended.

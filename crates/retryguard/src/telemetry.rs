@@ -152,7 +152,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: SHED,
         kind: "counter",
-        labels: "service, reason (in-flight, queue-time, processor, deadline), criticality",
+        labels: "service, reason (in-flight, queue-time, processor, deadline, too-slow), criticality",
         meaning: "Requests that the server layer refused.",
     },
     Metric {

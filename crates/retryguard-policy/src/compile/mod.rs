@@ -18,7 +18,7 @@ pub(crate) use parse::read;
 use crate::{
     diagnostics::{Mistakes, Position},
     digest,
-    policy::{EXEMPT, Idempotency, Policy, Service},
+    policy::{EXEMPT, FULL_TIMEOUT, Idempotency, Policy, Service},
     written::{self, At, Switch, Written},
 };
 
@@ -111,6 +111,9 @@ fn service(name: &str, own: &written::Service, all: &written::Service, mistakes:
         server_deadline: server
             .and_then(|server| server.deadline.as_ref())
             .and_then(|deadline| deadline.value.0),
+        server_full_timeout: server
+            .and_then(|server| server.full_timeout.as_ref())
+            .map_or(Some(FULL_TIMEOUT), |timeout| timeout.value.0),
         server_trust: server
             .and_then(|server| copied(&server.trust))
             .unwrap_or_default(),

@@ -8,7 +8,7 @@ mod parts;
 
 use sha2::{Digest, Sha256};
 
-use crate::policy::{EXEMPT, Policy, Service, Trust};
+use crate::policy::{EXEMPT, FULL_TIMEOUT, Policy, Service, Trust};
 use line::Lines;
 
 /// Hexadecimal digits of a digest. Half of the hash: enough to tell all policies of the world apart, and short
@@ -48,6 +48,7 @@ fn service(lines: &mut Lines, service: &Service) {
         period,
         server,
         server_deadline,
+        server_full_timeout,
         tags,
         body_timeout,
         server_trust,
@@ -70,6 +71,9 @@ fn service(lines: &mut Lines, service: &Service) {
     }
     if *body_timeout != target.call.attempt_timeout.or(target.call.deadline) {
         lines.maybe_span("bodyTimeout", *body_timeout);
+    }
+    if *server_full_timeout != Some(FULL_TIMEOUT) {
+        lines.maybe_span("serverFullTimeout", *server_full_timeout);
     }
     if *server_trust != Trust::default() {
         lines.add("serverTrust", format_args!("{server_trust:?}"));

@@ -367,6 +367,10 @@ section! {
         /// How long a request is worked on that carries no deadline of its own.
         "deadline" deadline: OrOff<Duration> where MILLI..=Duration::from_secs(86_400) => "off", "streams and long polls \
             have no deadline by intent";
+        /// How long a request may hold its place while others are refused because the server is full.
+        "fullTimeout" full_timeout: OrOff<Duration> where MILLI..=Duration::from_secs(86_400) => "10s", "callers with the \
+            default `deadline` wait no longer; without a bound, slow clients fill `inFlight` for all. While there is \
+            room, a slow request is not cut";
         /// What is believed of the `retryguard-*` headers of requests: nothing (`edge`), what can only make a request
         /// matter less (`modest`), or everything (`internal`).
         "trust" trust: Trust => "modest", "no client gains by lying about a short deadline or a low criticality, so \

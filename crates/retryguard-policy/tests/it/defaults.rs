@@ -118,11 +118,17 @@ fn a_server_is_modest_and_answers_probes() {
     let safe = Policy::default().service("any");
     assert_eq!(safe.server_trust, Trust::Modest);
     assert!(safe.server_holds_bodies && safe.tags);
+    assert_eq!(
+        safe.server_full_timeout, safe.target.call.deadline,
+        "no caller waits longer"
+    );
     assert!(safe.server_exempt.iter().any(|path| path == "/healthz"));
     let wrong = [
         "server: {exempt: [healthz]}",
         "server: {exempt: ['/a?b']}",
         "server: {trust: all}",
+        "server: {fullTimeout: 0ms}",
+        "server: {fullTimeout: 25h}",
     ];
     for keys in wrong {
         assert!(

@@ -38,6 +38,7 @@ pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "a request that carries no deadline is worked on to its end",
     ),
     ("server.exempt", "requests have no path"),
+    ("server.fullTimeout", "no simulated client sends or reads slowly"),
     ("server.holdBodies", "an answer has no body"),
     ("server.trust", "simulated clients do not lie"),
     (

@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::shared::Inside;
+use super::shared::{Inside, SendingPlace};
 use crate::{
     error::BoxError,
     http::{Patience, Pause},
@@ -23,8 +24,32 @@ pin_project! {
         #[pin]
         source: Source<B>,
         pause: Pause,
-        // Leaves the shedder when it is dropped.
-        inside: Option<Inside>,
+        place: Place,
+    }
+}
+
+/// The place of the request among those in flight, given back when it is dropped.
+enum Place {
+    None,
+    /// Nothing of the body has been asked for.
+    Whole(Inside),
+    /// The body is sent in several parts.
+    Sending(Arc<SendingPlace>),
+}
+
+impl Place {
+    /// A part was sent, or has to be waited for, and more will follow.
+    fn goes_on(&mut self, sent: bool) {
+        match std::mem::replace(self, Self::None) {
+            Self::Whole(inside) => *self = Self::Sending(SendingPlace::new(inside)),
+            Self::Sending(place) => {
+                if sent {
+                    place.progress();
+                }
+                *self = Self::Sending(place);
+            }
+            Self::None => {}
+        }
     }
 }
 
@@ -45,7 +70,9 @@ impl<B> ServerBody<B> {
     {
         Self {
             // Most bodies of refusals and redirects are empty, and some servers never poll those.
-            inside: inside.filter(|_| !body.is_end_stream()),
+            place: inside
+                .filter(|_| !body.is_end_stream())
+                .map_or(Place::None, Place::Whole),
             source: Source::Handler { body },
             pause: Pause::new(Patience { pause: None, until }),
         }
@@ -55,7 +82,7 @@ impl<B> ServerBody<B> {
         Self {
             source: Source::Reason { text },
             pause: Pause::new(Patience::NONE),
-            inside: None,
+            place: Place::None,
         }
     }
 }
@@ -97,7 +124,9 @@ where
             },
         };
         if ended {
-            *this.inside = None;
+            *this.place = Place::None;
+        } else {
+            this.place.goes_on(frame.is_ready());
         }
         frame
     }

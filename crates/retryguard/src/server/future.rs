@@ -4,6 +4,7 @@
 use std::{
     pin::Pin,
     task::{self, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -16,9 +17,9 @@ use tower_service::Service;
 use super::{
     ServerBody,
     refuse::{self, Answer},
-    shared::Inside,
+    shared::{FULL_FOR, Inside},
 };
-use crate::{context::Context, error::BoxError};
+use crate::{clock, context::Context, error::BoxError};
 
 pin_project! {
     /// The future of one request.
@@ -32,6 +33,8 @@ pin_project! {
         inside: Option<Inside>,
         context: Option<Context>,
         manner: Manner,
+        // When the request is looked at next, where a full server bounds it.
+        check_at: Option<tokio::time::Instant>,
         #[pin]
         sleep: Option<Sleep>,
     }
@@ -43,6 +46,8 @@ pub(super) struct Manner {
     pub(super) grpc: bool,
     /// Whether it counts as in flight until the body of its response has ended.
     pub(super) holds_bodies: bool,
+    /// How long it may hold its place while the server is full.
+    pub(super) full_timeout: Option<Duration>,
     /// When the caller wants nothing of the response any more.
     pub(super) body_until: Option<tokio::time::Instant>,
 }
@@ -71,8 +76,10 @@ where
             manner: Manner {
                 grpc,
                 holds_bodies: false,
+                full_timeout: None,
                 body_until: None,
             },
+            check_at: None,
             sleep: None,
         }
     }
@@ -99,6 +106,7 @@ where
             inside,
             context: Some(context),
             manner,
+            check_at: None,
             sleep: None,
         }
     }
@@ -154,27 +162,39 @@ where
             };
             this.stage.set(Stage::Working { future });
         }
-        let Some(deadline) = context.deadline() else {
-            return Poll::Pending;
+        if this.check_at.is_none() && this.inside.is_some() {
+            *this.check_at = this.manner.full_timeout.map(clock::after);
+        }
+        let answer = loop {
+            let deadline = context.deadline();
+            let Some(until) = [deadline, *this.check_at].into_iter().flatten().min() else {
+                return Poll::Pending;
+            };
+            match this.sleep.as_mut().as_pin_mut() {
+                None => this.sleep.set(Some(tokio::time::sleep_until(until))),
+                Some(sleep) if sleep.deadline() != until => sleep.reset(until),
+                Some(_) => {}
+            }
+            if let Some(sleep) = this.sleep.as_mut().as_pin_mut() {
+                task::ready!(sleep.poll(cx));
+            }
+            if deadline == Some(until) {
+                break Answer::TooLate;
+            }
+            if let Some(inside) = this.inside.as_ref().filter(|inside| inside.is_full()) {
+                inside.count_too_slow(context.criticality());
+                break Answer::TooSlow;
+            }
+            *this.check_at = Some(clock::after(FULL_FOR));
         };
-        if this.sleep.is_none() {
-            this.sleep.set(Some(tokio::time::sleep_until(deadline)));
-        }
-        let late = this
-            .sleep
-            .as_pin_mut()
-            .is_some_and(|sleep| sleep.poll(cx).is_ready());
-        if !late {
-            return Poll::Pending;
-        }
-        // The work is dropped, and its calls with it: nobody waits for them any more.
-        this.stage.set(Stage::Refused {
-            answer: Answer::TooLate,
-        });
-        if let Some(mut inside) = this.inside.take() {
+        // The work is dropped, and its calls with it: no caller waits for them, or others need its place.
+        this.stage.set(Stage::Refused { answer });
+        if let Some(mut inside) = this.inside.take()
+            && matches!(answer, Answer::TooLate)
+        {
             inside.end(true);
         }
-        Poll::Ready(Ok(Answer::TooLate.response(this.manner.grpc)))
+        Poll::Ready(Ok(answer.response(this.manner.grpc)))
     }
 }
 

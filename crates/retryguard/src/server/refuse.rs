@@ -26,6 +26,8 @@ pub(super) enum Answer {
     Overloaded(shed::Refused),
     /// Nobody wants the answer any more.
     TooLate,
+    /// It took too long while the server was full.
+    TooSlow,
 }
 
 impl Answer {
@@ -33,6 +35,7 @@ impl Answer {
         match self {
             Self::Overloaded(refused) => overloaded(&refused, grpc),
             Self::TooLate => too_late(grpc),
+            Self::TooSlow => too_slow(grpc),
         }
     }
 }
@@ -64,6 +67,15 @@ fn overloaded<B>(refused: &shed::Refused, grpc: bool) -> Response<ServerBody<B>>
 fn too_late<B>(grpc: bool) -> Response<ServerBody<B>> {
     let text = "the deadline of this request has passed\n";
     answer(StatusCode::GATEWAY_TIMEOUT, DEADLINE_EXCEEDED, text, grpc)
+}
+
+/// Others need the place. The request is not told when to come back: it was the slow one.
+fn too_slow<B>(grpc: bool) -> Response<ServerBody<B>> {
+    let text = "overloaded: this request took too long while others waited\n";
+    let mut response = answer(StatusCode::SERVICE_UNAVAILABLE, RESOURCE_EXHAUSTED, text, grpc);
+    let reason = HeaderValue::from_static("overloaded");
+    response.headers_mut().insert(DO_NOT_RETRY, reason);
+    response
 }
 
 fn answer<B>(status: StatusCode, code: u16, text: &'static str, grpc: bool) -> Response<ServerBody<B>> {

@@ -107,6 +107,7 @@ where
             Manner {
                 grpc,
                 holds_bodies: self.rules.holds_bodies,
+                full_timeout: self.rules.full_timeout,
                 body_until,
             },
         )

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock, PoisonError, atomic::Ordering},
+    sync::{Arc, OnceLock, PoisonError, Weak, atomic::Ordering},
     task::{Poll, Waker},
     time::Duration,
 };
@@ -11,7 +11,7 @@ use metrics::{Counter, Gauge};
 use retryguard_core::{
     Criticality, Instant,
     bulkhead::Ticket,
-    shed::{Arrival, Entry, Refused, Shed},
+    shed::{Arrival, Entry, Reason, Refused, Shed},
 };
 use retryguard_policy::{Service as ServicePolicy, Trust};
 
@@ -20,6 +20,9 @@ use crate::{
     sync::{AtomicU32, Mutex, MutexGuard},
     telemetry::{SERVED, SERVING, SHED},
 };
+
+/// For so long after a refusal for want of a place a server counts as full.
+pub(super) const FULL_FOR: Duration = Duration::from_secs(1);
 
 pub(super) struct Shared {
     pub(super) clock: Clock,
@@ -37,6 +40,8 @@ pub(super) struct Rules {
     pub(super) deadline: Option<Duration>,
     pub(super) trust: Trust,
     pub(super) holds_bodies: bool,
+    /// How long a request may hold its place while the server is full.
+    pub(super) full_timeout: Option<Duration>,
     exempt: Vec<String>,
 }
 
@@ -46,6 +51,7 @@ impl Rules {
             deadline: policy.server_deadline,
             trust: policy.server_trust,
             holds_bodies: policy.server_holds_bodies,
+            full_timeout: policy.server_full_timeout,
             exempt: policy.server_exempt.clone(),
         })
     }
@@ -69,6 +75,12 @@ struct State {
     /// Whether requests wait here for their turn. Only then is it of use to know how long the work on one takes.
     has_queue: bool,
     queue: HashMap<Ticket, Waiting>,
+    /// Responses whose bodies are being sent in several parts.
+    sending: HashMap<Ticket, Weak<SendingPlace>>,
+    /// When a request was last refused for want of a place.
+    full_at: Option<Instant>,
+    /// When stalled bodies were last looked for.
+    searched_at: Option<Instant>,
 }
 
 enum Waiting {
@@ -97,6 +109,9 @@ impl Shared {
             tickets: 0,
             has_queue: has_queue(policy),
             queue: HashMap::new(),
+            sending: HashMap::new(),
+            full_at: None,
+            searched_at: None,
         };
         Self {
             clock,
@@ -142,7 +157,42 @@ impl Shared {
         state.pass_turns();
     }
 
+    /// Lets a request in. A full server takes the place of a response whose reader has stalled.
     pub(super) fn admit(self: &Arc<Self>, arrival: Arrival) -> Result<Inside, Refused> {
+        match self.try_admit(arrival) {
+            Err(refused) if refused.reason == Reason::InFlight && self.release_stalled() => {
+                self.try_admit(arrival)
+            }
+            result => result,
+        }
+    }
+
+    /// Frees the places of responses that were not read for as long as a full server allows. True where one was freed.
+    fn release_stalled(&self) -> bool {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        state.full_at = Some(now);
+        let Some(limit) = state.rules.full_timeout else {
+            return false;
+        };
+        // A refusal has to be cheap: a server that refuses thousands a second does not search for each.
+        let recently = |at| now.since(at) < (limit / 10).min(FULL_FOR);
+        if state.sending.is_empty() || state.searched_at.is_some_and(recently) {
+            return false;
+        }
+        state.searched_at = Some(now);
+        let sending: Vec<_> = state.sending.values().filter_map(Weak::upgrade).collect();
+        drop(state);
+        let released = sending.iter().filter(|place| place.release(now, limit)).count();
+        released > 0
+    }
+
+    fn is_full(&self) -> bool {
+        let now = self.clock.now();
+        self.lock().full_at.is_some_and(|at| now.since(at) < FULL_FOR)
+    }
+
+    fn try_admit(self: &Arc<Self>, arrival: Arrival) -> Result<Inside, Refused> {
         let now = self.clock.now();
         let mut state = self.lock();
         state.tickets += 1;
@@ -220,10 +270,70 @@ impl State {
     }
 }
 
+/// The place of a response whose body is being sent. A server does not ask a body for more while the reader takes nothing,
+/// so the body itself cannot notice that; the next request that is refused does.
+pub(super) struct SendingPlace {
+    held: Mutex<Held>,
+}
+
+struct Held {
+    inside: Option<Inside>,
+    progress: Instant,
+}
+
+impl SendingPlace {
+    /// Registers the place of a response that is sent in several parts.
+    pub(super) fn new(inside: Inside) -> Arc<Self> {
+        let (shared, ticket) = (Arc::clone(&inside.shared), inside.ticket);
+        let held = Held {
+            inside: Some(inside),
+            progress: shared.clock.now(),
+        };
+        let place = Arc::new(Self {
+            held: Mutex::new(held),
+        });
+        shared.lock().sending.insert(ticket, Arc::downgrade(&place));
+        place
+    }
+
+    /// The reader has taken a part.
+    pub(super) fn progress(&self) {
+        let mut held = self.lock();
+        if let Some(inside) = &held.inside {
+            held.progress = inside.shared.clock.now();
+        }
+    }
+
+    fn release(&self, now: Instant, limit: Duration) -> bool {
+        let mut held = self.lock();
+        if now.since(held.progress) < limit {
+            return false;
+        }
+        let inside = held.inside.take();
+        // It leaves by the lock of the shared state, which is never taken under this one.
+        drop(held);
+        inside.is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Inside {
     /// The work has ended, well or not.
     pub(super) fn end(&mut self, failed: bool) {
         self.failed = Some(failed);
+    }
+
+    /// Whether requests are refused for want of a place at present.
+    pub(super) fn is_full(&self) -> bool {
+        self.shared.is_full()
+    }
+
+    /// Counts this request as refused because it took too long while the server was full.
+    pub(super) fn count_too_slow(&self, criticality: Criticality) {
+        self.shared.count_shed("too-slow", criticality);
     }
 
     pub(super) fn must_wait(&self) -> bool {
@@ -258,6 +368,9 @@ impl Drop for Inside {
         let mut state = self.shared.lock();
         if !state.queue.is_empty() {
             state.queue.remove(&self.ticket);
+        }
+        if !state.sending.is_empty() {
+            state.sending.remove(&self.ticket);
         }
         if let (Some(shed), Some(entry)) = (&mut state.shed, self.entry.take()) {
             if let Some(took) = took {

@@ -4,6 +4,7 @@ mod bodies;
 mod duplicates;
 mod limits;
 mod sharing;
+mod slow_clients;
 mod trust;
 
 use bytes::Bytes;

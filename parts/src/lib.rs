@@ -23,6 +23,7 @@
 mod aws;
 mod chromium;
 mod envoy;
+mod haproxy;
 mod http;
 mod kubernetes;
 mod port;
@@ -37,6 +38,7 @@ use std::path::PathBuf;
 pub use aws::{Aws, AwsKind};
 pub use chromium::Chromium;
 pub use envoy::{Envoy, EnvoyPorts};
+pub use haproxy::{Haproxy, HaproxyPlaces};
 pub use http::status;
 pub use kubernetes::Kubernetes;
 pub use port::free_port;

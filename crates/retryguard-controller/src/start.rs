@@ -35,6 +35,12 @@ pub async fn actuators(config: &Config) -> Result<Vec<Arc<dyn Actuator>>, StartE
     if let Some(settings) = &config.actuators.envoy_admin {
         all.push(actuator::envoy_admin(settings, named(config, |target| target.envoy_admin.clone())).await?);
     }
+    if let Some(settings) = &config.actuators.haproxy {
+        all.push(actuator::haproxy(
+            settings,
+            named(config, |target| target.haproxy.clone()),
+        )?);
+    }
     if let Some(settings) = &config.actuators.istio {
         all.push(actuator::istio(settings, named(config, |target| target.istio.clone())).await?);
     }

@@ -6,6 +6,7 @@
 mod aws;
 mod chromium;
 mod envoy;
+mod haproxy;
 mod kubernetes;
 mod prometheus;
 mod python;
@@ -77,6 +78,7 @@ pub fn install(begun: Begun) -> anyhow::Result<Variables> {
         .map_err(|_| anyhow!("the thread that installs Chromium has panicked"))??;
     databases()?;
     prometheus::install()?;
+    haproxy::install()?;
     all.extend([envoy::install()?, begun.kubernetes.finish()?]);
     Ok(all)
 }

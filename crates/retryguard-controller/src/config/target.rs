@@ -29,6 +29,8 @@ pub struct Target {
     pub envoy_rtds: Option<actuator::envoy::Target>,
     /// How `envoy-admin` addresses it.
     pub envoy_admin: Option<actuator::envoy::Target>,
+    /// How `haproxy` addresses it.
+    pub haproxy: Option<actuator::haproxy::Target>,
     /// How `istio` addresses it.
     pub istio: Option<actuator::istio::Target>,
     /// How `aws` addresses it.
@@ -54,6 +56,7 @@ impl Target {
         [
             ("envoy-rtds", self.envoy_rtds.is_some()),
             ("envoy-admin", self.envoy_admin.is_some()),
+            ("haproxy", self.haproxy.is_some()),
             ("istio", self.istio.is_some()),
             ("aws", self.aws.is_some()),
             ("policy-server", self.policy_server.is_some()),
@@ -120,6 +123,7 @@ fn target(
         cloudwatch: None,
         envoy_rtds: None,
         envoy_admin: None,
+        haproxy: None,
         istio: None,
         aws: None,
         policy_server: None,
@@ -198,6 +202,10 @@ fn read_actuators(
     target.envoy_admin = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
         actuator::envoy::Target::read(&name, inner, mistakes)
     });
+    let key = "haproxy";
+    target.haproxy = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+        actuator::haproxy::Target::read(&name, inner, mistakes)
+    });
     let key = "istio";
     target.istio = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
         actuator::istio::Target::read(&name, inner, mistakes)
@@ -212,6 +220,7 @@ fn read_actuators(
     });
     let driven = target.envoy_rtds.is_some()
         || target.envoy_admin.is_some()
+        || target.haproxy.is_some()
         || target.istio.is_some()
         || target.aws.is_some()
         || target.policy_server.is_some();

@@ -20,6 +20,17 @@ pub enum RetryState {
     },
 }
 
+/// Which of two desired states lets fewer retries through.
+#[must_use]
+pub fn stricter(a: RetryState, b: RetryState) -> RetryState {
+    let share = |desired| match desired {
+        RetryState::Off => Ratio::ZERO,
+        RetryState::Part { share, .. } => share,
+        RetryState::Original => Ratio::ONE,
+    };
+    if share(b) < share(a) { b } else { a }
+}
+
 /// One change that the plan wants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {

@@ -4,6 +4,8 @@
 pub mod aws;
 #[cfg(feature = "envoy")]
 pub mod envoy;
+pub mod haproxy;
+mod instances;
 #[cfg(feature = "kubernetes")]
 pub mod istio;
 pub mod policy_server;
@@ -57,6 +59,14 @@ pub(crate) async fn envoy_admin(
         what: "envoy-admin",
         feature: "controller",
     })
+}
+
+/// Starts the actuator `haproxy`.
+pub(crate) fn haproxy(
+    settings: &settings::haproxy::Settings,
+    targets: Vec<(TargetName, settings::haproxy::Target)>,
+) -> Started {
+    Ok(Arc::new(haproxy::Haproxy::start(settings, targets)?))
 }
 
 /// Starts the actuator `istio`.

@@ -71,6 +71,7 @@ pub(crate) fn terms(preset: &Preset, delay: bool) -> Vec<Term> {
             namespace,
             codes,
         } => linkerd(deployment, namespace, codes),
+        Preset::Haproxy { backend } => haproxy(backend),
         Preset::Retryguard { service } => server(service),
         Preset::RetryguardClient { target } => client(target),
     };
@@ -184,6 +185,24 @@ fn envoy(cluster: &str, codes: &[String]) -> Vec<Term> {
     ]
 }
 
+/// HAProxy counts the responses that clients get, by class, and the sessions with servers, one for each attempt. It does not count
+/// the responses that it retried, but each retry stands for one: see [`Tally::counts`]. Its `retry_warnings` count a retry twice.
+fn haproxy(backend: &str) -> Vec<Term> {
+    let keys = vec![("proxy", backend.to_owned())];
+    let failed = ("code", &["5xx"][..]);
+    vec![
+        term(Role::Attempts, "haproxy_server_sessions_total", &keys, &[]),
+        term(Role::Calls, "haproxy_backend_http_requests_total", &keys, &[]),
+        term(Role::Finished, "haproxy_backend_http_responses_total", &keys, &[]),
+        term(
+            Role::Failed,
+            "haproxy_backend_http_responses_total",
+            &keys,
+            &[failed],
+        ),
+    ]
+}
+
 fn linkerd(deployment: &str, namespace: &str, codes: &[String]) -> Vec<Term> {
     let keys = vec![
         ("deployment", deployment.to_owned()),
@@ -214,7 +233,13 @@ fn server(service: &str) -> Vec<Term> {
     let load = ("reason", &["in-flight", "queue-time", "processor"][..]);
     vec![
         term(Role::Attempts, "retryguard_served_total", &keys, &[]),
-        term(Role::Attempts, "retryguard_shed_total", &keys, &[]),
+        // Those that were shed on arrival; `too-slow` was served for a while, and is counted there.
+        term(
+            Role::Attempts,
+            "retryguard_shed_total",
+            &keys,
+            &[("reason", &["in-flight", "queue-time", "processor", "deadline"])],
+        ),
         term(
             Role::Retries,
             "retryguard_served_total",
@@ -262,13 +287,17 @@ pub(crate) struct Tally {
     /// Whether rejections are counted at all. Data planes make the series of a code when it first occurs, so a
     /// missing one is zero where it would be counted.
     counts_rejections: bool,
+    /// Whether each retry stands for a rejection that is not counted itself.
+    retries_are_rejections: bool,
 }
 
 impl Tally {
     /// For a target with these kinds of series.
     pub(crate) fn of(terms: &[Term]) -> Self {
+        let has = |role| terms.iter().any(|term| term.role == role);
         Self {
-            counts_rejections: terms.iter().any(|term| term.role == Role::Rejected),
+            counts_rejections: has(Role::Rejected),
+            retries_are_rejections: has(Role::Failed) && !has(Role::Rejected),
             ..Self::default()
         }
     }
@@ -319,24 +348,31 @@ impl Tally {
             return None;
         }
         let calls = attempts - retries.unwrap_or(0.0);
-        // The share of rejected first attempts is not known, only that of all attempts; the two are taken for equal.
-        let rejected = self.counts_rejections.then(|| {
-            let rejected = self.rejected.unwrap_or(0.0);
-            let whole = self.answered.unwrap_or(attempts);
-            let rejected = within(rejected, whole);
-            if whole > 0.0 {
-                rejected / whole * calls
-            } else {
-                rejected
-            }
-        });
-        // As a share of the responses that ended, for the same reason.
+        // As a share of the responses that ended, because attempts are counted when they begin.
         let failed = self.finished.map(|finished| {
             let failed = within(self.failed.unwrap_or(0.0), finished);
             if finished > 0.0 {
                 failed / finished * calls
             } else {
                 failed
+            }
+        });
+        // The share of rejected first attempts is not known, only that of all attempts; the two are taken for equal.
+        let rejected = if self.counts_rejections {
+            let rejected = self.rejected.unwrap_or(0.0);
+            let whole = self.answered.unwrap_or(attempts);
+            Some((within(rejected, whole), whole))
+        } else if self.retries_are_rejections {
+            let rejected = failed.zip(retries).map(|(failed, retries)| failed + retries);
+            rejected.map(|rejected| (within(rejected, attempts), attempts))
+        } else {
+            None
+        };
+        let rejected = rejected.map(|(rejected, whole)| {
+            if whole > 0.0 {
+                rejected / whole * calls
+            } else {
+                rejected
             }
         });
         let delay = quantile_of(&mut self.buckets, quantile.as_f64());

@@ -2,6 +2,7 @@
 
 pub mod aws;
 pub mod envoy;
+pub mod haproxy;
 pub mod istio;
 pub mod policy_server;
 
@@ -16,6 +17,8 @@ pub struct Actuators {
     pub envoy_rtds: Option<envoy::Rtds>,
     /// Envoys that are told through their admin endpoint.
     pub envoy_admin: Option<envoy::Admin>,
+    /// HAProxys that are told through their admin sockets.
+    pub haproxy: Option<haproxy::Settings>,
     /// Istio's VirtualServices.
     pub istio: Option<istio::Settings>,
     /// Lambda, SSM and AppConfig.
@@ -26,7 +29,7 @@ pub struct Actuators {
 
 impl Actuators {
     pub(super) fn read(block: &mut Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Self {
-        let wanted = "one of envoy-rtds, envoy-admin, istio, aws, policy-server";
+        let wanted = "one of envoy-rtds, envoy-admin, haproxy, istio, aws, policy-server";
         let Some(node) = block.need("actuators", wanted, mistakes) else {
             return Self::default();
         };
@@ -40,6 +43,9 @@ impl Actuators {
             envoy_admin: block
                 .block("envoy-admin", mistakes)
                 .and_then(|inner| envoy::Admin::read(inner, place, mistakes)),
+            haproxy: block
+                .block("haproxy", mistakes)
+                .and_then(|inner| haproxy::Settings::read(inner, place, mistakes)),
             istio: block
                 .block("istio", mistakes)
                 .and_then(|inner| istio::Settings::read(inner, place, mistakes)),
@@ -63,6 +69,7 @@ impl Actuators {
         [
             ("envoy-rtds", self.envoy_rtds.is_some()),
             ("envoy-admin", self.envoy_admin.is_some()),
+            ("haproxy", self.haproxy.is_some()),
             ("istio", self.istio.is_some()),
             ("aws", self.aws.is_some()),
             ("policy-server", self.policy_server.is_some()),

@@ -27,6 +27,11 @@ pub enum Preset {
         /// The response codes that are rejections.
         codes: Vec<String>,
     },
+    /// A HAProxy backend, as its own exporter reports it.
+    Haproxy {
+        /// `proxy`.
+        backend: String,
+    },
     /// Linkerd, as the destination's proxy reports it.
     Linkerd {
         /// `deployment`.
@@ -58,6 +63,11 @@ impl Preset {
             block
                 .block("envoy", mistakes)
                 .map(|inner| envoy(name, inner, mistakes)),
+            block.block("haproxy", mistakes).map(|mut inner| {
+                let backend = text(&mut inner, "backend", name, mistakes);
+                inner.close(mistakes);
+                Self::Haproxy { backend }
+            }),
             block
                 .block("linkerd", mistakes)
                 .map(|inner| linkerd(name, inner, mistakes)),
@@ -79,7 +89,7 @@ impl Preset {
             mistakes.add(
                 block.at(),
                 format!("`{name}` is looked for in {} ways", found.len()),
-                "keep one of istio, envoy, linkerd, retryguard, retryguard-client",
+                "keep one of istio, envoy, haproxy, linkerd, retryguard, retryguard-client",
             );
         }
         found.into_iter().next()

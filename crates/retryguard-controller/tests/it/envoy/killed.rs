@@ -27,7 +27,7 @@ async fn a_process_of_its_own() {
     }
 }
 
-fn launch(configuration: &str) -> Process {
+pub(super) fn launch(configuration: &str) -> Process {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "envoy::killed::a_process_of_its_own"])
@@ -90,7 +90,7 @@ async fn killed_and_back(envoy: &Envoy, service: &Down, configuration: &str) {
     process.kill();
     // Envoy keeps what it was told.
     let alone = amplification(service, &made).await;
-    assert!(alone < FEW, "while nobody is there: {alone}");
+    assert!(alone < FEW, "while no controller is there: {alone}");
     // The next one never lets the storm back in on its way to knowing what was done.
     let next = Controller::start(configuration).await;
     until("found, and decided by its own data", || async {

@@ -2,11 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod admin;
-mod controller;
+pub(crate) mod controller;
 mod deploy;
+mod faults;
 mod fleet;
 mod hostile;
 mod killed;
 mod rtds;
 mod storm;
-mod world;
+pub(crate) mod world;

@@ -10,12 +10,11 @@ mod layer;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use tokio::task::JoinSet;
-
 use endpoint::Endpoint;
-use layer::{Layer, Mark};
+use layer::Layer;
 
 use crate::adapters::actuator::envoy::Clusters;
+use crate::adapters::actuator::instances::{Mark, agreed, each};
 use crate::adapters::start_error::StartError;
 use crate::config::actuator::envoy as settings;
 use crate::domain::state::{Change, Found, Loss, Observed, RetryState};
@@ -149,45 +148,4 @@ impl Actuator for Admin {
     fn describe(&self, change: &Change) -> String {
         self.clusters.describe(change)
     }
-}
-
-/// What all the Envoys hold of one target: the first that differs from what was wanted, so that it is put right, and
-/// the strictest where nothing was wanted yet.
-fn agreed(marks: &[Mark], wanted: Option<RetryState>) -> Option<Observed> {
-    let theirs = marks.iter().find_map(|mark| match mark {
-        Mark::Changed(what) => Some(Observed::Overridden(what.clone())),
-        Mark::None | Mark::Ours(_) => None,
-    });
-    if theirs.is_some() {
-        return theirs;
-    }
-    let desired_states = marks.iter().map(|mark| match mark {
-        Mark::Ours(desired) => *desired,
-        Mark::None | Mark::Changed(_) => RetryState::Original,
-    });
-    let held = match wanted {
-        Some(wanted) => desired_states
-            .clone()
-            .find(|desired| *desired != wanted)
-            .or(desired_states.clone().next()),
-        None => desired_states.clone().reduce(super::keys::stricter),
-    };
-    held.filter(|desired| *desired != RetryState::Original)
-        .map(Observed::Managed)
-}
-
-/// Asks every endpoint at the same time; the answers come in the endpoints' order.
-async fn each<T, F>(endpoints: &[Endpoint], ask: impl Fn(Endpoint) -> F) -> Vec<Result<T, ActuatorError>>
-where
-    T: Send + 'static,
-    F: Future<Output = Result<T, ActuatorError>> + Send + 'static,
-{
-    let mut set = JoinSet::new();
-    for (index, endpoint) in endpoints.iter().enumerate() {
-        let answer = ask(endpoint.clone());
-        set.spawn(async move { (index, answer.await) });
-    }
-    let mut answers = set.join_all().await;
-    answers.sort_by_key(|(index, _)| *index);
-    answers.into_iter().map(|(_, answer)| answer).collect()
 }

@@ -58,7 +58,7 @@ pub(super) fn all(cluster: &str) -> Vec<String> {
         .collect()
 }
 
-/// The desired state that these keys hold for `cluster`, as [`entries`] wrote it; `None` where there is no mark of ours or
+/// The desired state that these keys hold for `cluster`, as [`entries`] wrote it; `None` where our mark is missing, or is
 /// one that we do not write.
 #[must_use]
 pub(super) fn desired(cluster: &str, values: &BTreeMap<String, f64>) -> Option<RetryState> {
@@ -76,17 +76,6 @@ pub(super) fn desired(cluster: &str, values: &BTreeMap<String, f64>) -> Option<R
 pub(super) fn marked(key: &str) -> Option<&str> {
     let rest = key.strip_prefix(MARK)?;
     rest.strip_suffix(SHARE).or_else(|| rest.strip_suffix(STEP))
-}
-
-/// Which of two desired states lets fewer retries through.
-#[must_use]
-pub(super) fn stricter(a: RetryState, b: RetryState) -> RetryState {
-    let share = |desired| match desired {
-        RetryState::Off => Ratio::ZERO,
-        RetryState::Part { share, .. } => share,
-        RetryState::Original => Ratio::ONE,
-    };
-    if share(b) < share(a) { b } else { a }
 }
 
 /// What Envoy cannot say of `desired`.

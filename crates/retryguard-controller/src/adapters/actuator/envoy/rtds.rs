@@ -23,11 +23,11 @@ use tokio::sync::oneshot;
 use fleet::{Fleet, MOST_CLUSTERS, Phase, Reach};
 use shared_fleet::SharedFleet;
 
-use crate::adapters::actuator::envoy::{Clusters, keys};
+use crate::adapters::actuator::envoy::Clusters;
 use crate::adapters::start_error::StartError;
 use crate::clock;
 use crate::config::actuator::envoy as settings;
-use crate::domain::state::{Change, Found, Loss, Observed, RetryState};
+use crate::domain::state::{Change, Found, Loss, Observed, RetryState, stricter};
 use crate::domain::target::TargetName;
 use crate::reconcile::actuator::{Actuator, ActuatorError, Answer};
 
@@ -156,7 +156,7 @@ impl Rtds {
                 .iter()
                 .filter_map(|cluster| fleet.desired_states().get(cluster))
                 .copied()
-                .fold(RetryState::Original, keys::stricter)
+                .fold(RetryState::Original, stricter)
         };
         self.clusters
             .targets

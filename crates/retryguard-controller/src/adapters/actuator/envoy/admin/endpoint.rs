@@ -6,8 +6,9 @@ use std::time::Duration;
 use retryguard_core::ratio::Ratio;
 use serde_json::Value;
 
-use crate::adapters::actuator::envoy::admin::layer::{Layer, Mark};
+use crate::adapters::actuator::envoy::admin::layer::Layer;
 use crate::adapters::actuator::envoy::keys;
+use crate::adapters::actuator::instances::Mark;
 use crate::domain::state::RetryState;
 use crate::reconcile::actuator::ActuatorError;
 
@@ -70,7 +71,7 @@ impl Endpoint {
             Mark::Changed(what) if desired != RetryState::Original => {
                 return Err(self.conflict(cluster, what));
             }
-            Mark::None | Mark::Changed(_) | Mark::Ours(_) => {}
+            Mark::None | Mark::Foreign(_) | Mark::Changed(_) | Mark::Ours(_) => {}
         }
         let changes = before.towards(cluster, budget, desired);
         if changes.is_empty() {

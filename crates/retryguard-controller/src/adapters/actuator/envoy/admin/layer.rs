@@ -6,6 +6,7 @@ use retryguard_core::ratio::Ratio;
 use serde_json::Value;
 
 use crate::adapters::actuator::envoy::keys;
+use crate::adapters::actuator::instances::Mark;
 use crate::domain::state::RetryState;
 
 /// One Envoy's admin layer: its numbers. Non-numeric overrides are ignored.
@@ -14,17 +15,6 @@ pub(super) struct Layer {
     values: BTreeMap<String, f64>,
     /// What Envoy makes of all its layers.
     last: BTreeMap<String, String>,
-}
-
-/// Whether our mark is on a cluster.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Mark {
-    /// No.
-    None,
-    /// Yes, and the rest is as we wrote it.
-    Ours(RetryState),
-    /// Yes, and the rest was changed from elsewhere: what was found.
-    Changed(String),
 }
 
 impl Layer {

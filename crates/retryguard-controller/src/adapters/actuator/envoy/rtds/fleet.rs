@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::adapters::actuator::envoy::keys;
 use crate::adapters::actuator::envoy::rtds::version;
 use crate::adapters::actuator::envoy::rtds::version::ClusterStates;
-use crate::domain::state::RetryState;
+use crate::domain::state::{RetryState, stricter};
 use retryguard_core::ratio::Ratio;
 
 /// The most streams at once; the next one is refused, which makes its Envoy come back later.
@@ -174,7 +174,7 @@ impl Fleet {
                 .iter()
                 .filter_map(|cluster| learned.get(cluster))
                 .copied()
-                .fold(RetryState::Original, keys::stricter);
+                .fold(RetryState::Original, stricter);
             if held != RetryState::Original {
                 let room = MOST_CLUSTERS - self.desired_states.len();
                 self.desired_states
@@ -275,8 +275,13 @@ impl Fleet {
         if ask.nonce.is_empty() {
             if self.phase == Phase::Learning && node.wants {
                 for (cluster, desired) in version::read(&ask.version, MOST_CLUSTERS) {
+                    // All streams together, so that thousands of them cannot present thousands of names each.
+                    let full = self.desired_states.len() >= MOST_CLUSTERS;
+                    if full && !self.desired_states.contains_key(&cluster) {
+                        continue;
+                    }
                     let held = self.desired_states.entry(cluster).or_insert(RetryState::Original);
-                    *held = keys::stricter(*held, desired);
+                    *held = stricter(*held, desired);
                 }
             }
         } else if ask.nonce == node.nonce.to_string()

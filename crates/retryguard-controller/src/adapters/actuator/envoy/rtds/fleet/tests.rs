@@ -1,3 +1,11 @@
+use std::collections::HashMap;
+
+use envoy_types::pb::envoy::config::core::v3::Node as EnvoyNode;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
+use envoy_types::pb::google::rpc::Status as Problem;
+use proptest::prelude::*;
+
+use crate::adapters::actuator::envoy::rtds::dialect::{Delta, Dialect as _, StateOfTheWorld, TYPE};
 use crate::adapters::actuator::envoy::rtds::fleet::*;
 
 fn subscribe(version: &str) -> NodeRequest {
@@ -153,5 +161,177 @@ fn texts_of_a_node_are_clipped() {
     let message = &node.refused.as_ref().unwrap().1;
     for text in [&node.address, node.foreign.as_ref().unwrap(), message] {
         assert_eq!(text.len(), LONGEST_TEXT);
+    }
+}
+
+/// What streams present while the server learns was kept for each stream, without a limit for all of them.
+#[test]
+fn what_is_learned_has_a_limit_for_all_streams_together() {
+    let mut fleet = Fleet::new(BTreeMap::new());
+    fleet.learn();
+    for stream in 0..3 {
+        let names = (0..MOST_CLUSTERS / 2 + 1).map(|number| format!(" {stream}-{number}=off"));
+        let version = format!("retryguard/1{}", names.collect::<String>());
+        let open = fleet.open_stream("x").unwrap();
+        fleet.on_request(open, &subscribe(&version));
+    }
+    assert_eq!(fleet.desired_states().len(), MOST_CLUSTERS);
+}
+
+/// What one end of a stream can do.
+#[derive(Debug, Clone)]
+enum Step {
+    Open,
+    Close(usize),
+    /// Of the state of the world, in any shape.
+    Whole(usize, Box<DiscoveryRequest>),
+    /// Of the delta, in any shape.
+    Part(usize, Box<DeltaDiscoveryRequest>),
+    Update(usize),
+    Set(bool),
+    Learn,
+    Serve,
+    Stop,
+    Late,
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        Just("1".to_owned()),
+        Just("2".to_owned()),
+        Just("retryguard/1 a=off".to_owned()),
+        Just("retryguard/1 a=1/250000000 b=off".to_owned()),
+        "\\PC{0,12}",
+    ]
+}
+
+fn names() -> impl Strategy<Value = Vec<String>> {
+    let name = prop_oneof![Just("retryguard".to_owned()), Just("*".to_owned()), text()];
+    proptest::collection::vec(name, 0..3)
+}
+
+fn type_url() -> impl Strategy<Value = String> {
+    prop_oneof![4 => Just(TYPE.to_owned()), 1 => Just(String::new()), 1 => text()]
+}
+
+fn problem() -> impl Strategy<Value = Option<Problem>> {
+    proptest::option::of(text().prop_map(|message| Problem {
+        message,
+        ..Problem::default()
+    }))
+}
+
+fn node() -> impl Strategy<Value = Option<EnvoyNode>> {
+    proptest::option::of((text(), text()).prop_map(|(id, cluster)| EnvoyNode {
+        id,
+        cluster,
+        ..EnvoyNode::default()
+    }))
+}
+
+fn whole() -> impl Strategy<Value = DiscoveryRequest> {
+    (text(), node(), names(), type_url(), text(), problem()).prop_map(
+        |(version_info, node, resource_names, type_url, response_nonce, error_detail)| DiscoveryRequest {
+            version_info,
+            node,
+            resource_names,
+            type_url,
+            response_nonce,
+            error_detail,
+            ..DiscoveryRequest::default()
+        },
+    )
+}
+
+fn part() -> impl Strategy<Value = DeltaDiscoveryRequest> {
+    let versions = proptest::collection::vec((text(), text()), 0..3);
+    (node(), names(), names(), versions, type_url(), text(), problem()).prop_map(
+        |(node, more, less, versions, type_url, response_nonce, error_detail)| DeltaDiscoveryRequest {
+            node,
+            resource_names_subscribe: more,
+            resource_names_unsubscribe: less,
+            initial_resource_versions: versions.into_iter().collect::<HashMap<_, _>>(),
+            type_url,
+            response_nonce,
+            error_detail,
+            ..DeltaDiscoveryRequest::default()
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => Just(Step::Open),
+        1 => (0_usize..4).prop_map(Step::Close),
+        6 => (0_usize..4, whole()).prop_map(|(stream, request)| Step::Whole(stream, Box::new(request))),
+        6 => (0_usize..4, part()).prop_map(|(stream, request)| Step::Part(stream, Box::new(request))),
+        4 => (0_usize..4).prop_map(Step::Update),
+        1 => any::<bool>().prop_map(Step::Set),
+        1 => Just(Step::Learn),
+        1 => Just(Step::Serve),
+        1 => Just(Step::Stop),
+        1 => Just(Step::Late),
+    ]
+}
+
+proptest! {
+    /// Whatever Envoys, or others that speak like them, send in whatever order: nothing is sent before it is known what
+    /// the fleet holds, an answer counts for the update that it names and for no other, and no stream changes what is
+    /// wanted while the server serves.
+    #[test]
+    fn no_request_brings_the_fleet_out_of_order(steps in proptest::collection::vec(step(), 0..60)) {
+        let mut fleet = Fleet::new(BTreeMap::new());
+        let mut streams: Vec<Stream> = Vec::new();
+        for step in steps {
+            let before = fleet.desired_states().clone();
+            let was_serving = fleet.phase() == Phase::Serving;
+            let request = match &step {
+                Step::Whole(stream, request) => {
+                    Some((*stream, StateOfTheWorld::decode((**request).clone(), "retryguard")))
+                }
+                Step::Part(stream, request) => {
+                    Some((*stream, Delta::decode((**request).clone(), "retryguard")))
+                }
+                _ => None,
+            };
+            if let Some((stream, Some(request))) = request {
+                if let Some(stream) = streams.get(stream) {
+                    let accepted = fleet.reach().accepted;
+                    fleet.on_request(*stream, &request);
+                    let more = fleet.reach().accepted > accepted;
+                    prop_assert!(
+                        !more || (!request.nonce.is_empty() && request.refusal.is_none()) || request.wants == Some(true),
+                        "accepted by {request:?}"
+                    );
+                }
+                if was_serving {
+                    prop_assert_eq!(fleet.desired_states(), &before);
+                }
+                continue;
+            }
+            match step {
+                Step::Open => streams.extend(fleet.open_stream("x").ok()),
+                Step::Close(stream) if stream < streams.len() => fleet.close_stream(streams.remove(stream)),
+                Step::Update(stream) => {
+                    if let Some(update) = streams.get(stream).and_then(|stream| fleet.next_update(*stream)) {
+                        prop_assert_eq!(fleet.phase(), Phase::Serving);
+                        prop_assert_eq!(&update.layer, fleet.layer());
+                    }
+                }
+                Step::Set(off) => {
+                    let desired = if off { RetryState::Off } else { RetryState::Original };
+                    fleet.set("a", desired).unwrap();
+                }
+                Step::Learn => fleet.learn(),
+                Step::Serve => fleet.serve([["a".to_owned(), "b".to_owned()].as_slice()].into_iter()),
+                Step::Stop => fleet.stop(),
+                Step::Late => fleet.mark_late(),
+                _ => {}
+            }
+            let reach = fleet.reach();
+            prop_assert!(reach.accepted + reach.refused + reach.late <= reach.streams);
+            prop_assert!(reach.streams <= streams.len());
+        }
     }
 }

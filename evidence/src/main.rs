@@ -79,6 +79,12 @@ enum Command {
     },
     /// Runs a retry storm on a real Envoy, with and without the controller: writes docs/evidence/envoy-experiment.
     Envoy,
+    /// Runs random failures, an overload and an outage on a real Envoy, beside Envoy's own retry budget: writes
+    /// docs/evidence/envoy-phases.
+    EnvoyPhases,
+    /// Kills controllers, Envoys and sources more than a hundred times while retries are off: writes
+    /// docs/evidence/controller-faults.
+    ControllerFaults,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -95,7 +101,9 @@ fn main() -> anyhow::Result<()> {
         Command::SimulatorSpeed => speed::simulator::race(),
         Command::ModelSpeed { all, only } => storm::race(all, &only),
         Command::ModelAgreement { only, chains } => storm::agree(&only, chains),
-        Command::Envoy => envoy::write(),
+        Command::Envoy => envoy::storm(),
+        Command::EnvoyPhases => envoy::phases(),
+        Command::ControllerFaults => envoy::faults(),
     }
 }
 

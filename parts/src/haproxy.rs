@@ -35,14 +35,10 @@ impl Haproxy {
     /// # Panics
     /// When HAProxy is there and does not come up, with what it said.
     #[must_use]
-    pub fn start(configuration: impl Fn(&HaproxyPlaces) -> String) -> Option<Self> {
+    pub fn start(configuration: impl Fn(&HaproxyPlaces) -> String) -> Self {
         // Debian's package puts it where only the administrator's path leads.
         let debian = PathBuf::from("/usr/sbin/haproxy");
-        let program = if debian.is_file() {
-            debian
-        } else {
-            need("haproxy")?
-        };
+        let program = if debian.is_file() { debian } else { need("haproxy") };
         let folder = tempfile::tempdir().expect("a temporary folder");
         // Another process may take a free port first.
         for _ in 0..3 {
@@ -57,12 +53,12 @@ impl Haproxy {
             std::fs::write(folder.path().join("haproxy.cfg"), text).expect("a temporary file");
             let mut process = launch(&program, folder.path());
             if ready(&places, &mut process) {
-                return Some(Self {
+                return Self {
                     program,
                     folder,
                     places,
                     process,
-                });
+                };
             }
         }
         panic!("haproxy does not come up on loopback:\n{}", said(folder.path()));

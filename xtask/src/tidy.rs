@@ -16,6 +16,7 @@ const PARTS: &[&str] = &[
     "Chromium",
     "Dask",
     "Envoy",
+    "HAProxy",
     "Kubernetes",
     "Ministack",
     "Moto",

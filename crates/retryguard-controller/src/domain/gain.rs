@@ -5,10 +5,16 @@
 //! is capacity to spare, about zero where each retry that succeeds displaces another request, and negative where attempts
 //! cost capacity that others need.
 //!
-//! A data plane's retries can be switched for the whole service, so on and off are the two arms of the measurement, for
-//! several samples each. The threshold guard still acts first, because an overload does not wait: when it switches retries off,
-//! the samples before are the arm "on" and the samples after it the arm "off". Where the gain is clearly above its price,
-//! retries come back although requests fail; where it is not, they stay off, and short tests measure again.
+//! Three kinds of evidence are used, the cheapest first:
+//!
+//! 1. *Almost every call succeeds in the end.* A service that serves all of its calls is not overloaded, because an overloaded
+//!    one serves fewer calls than it receives. Retries stay on, and nothing has to be switched for it.
+//! 2. *Two arms.* A data plane's retries can be switched for the whole service, so on and off are the two arms of a
+//!    measurement, for several samples each. The threshold guard acts first, because an overload does not wait: when it
+//!    switches retries off, the samples before are the arm "on" and the samples after it the arm "off". Where the gain is
+//!    clearly above its price, retries come back although requests fail. Where it is not, they stay off, and short tests
+//!    measure again.
+//! 3. *Nothing succeeds.* A service that is down has nothing to gain from tests. Its first good sample ends the outage.
 
 use std::time::Duration;
 
@@ -23,19 +29,28 @@ pub const CLEAR: f64 = 1.5;
 /// Samples after a switch that do not count: they cover both arms, and queues remember the arm before.
 const SETTLE: u32 = 2;
 /// Samples of one arm that are compared.
-const SLOT: u32 = 3;
+const SLOT: usize = 3;
 /// The calls that each arm must hold before it means anything.
 const LEAST_CALLS: f64 = 20.0;
-/// The samples of the arm "on" that are kept while nothing is measured.
-const KEPT: usize = 5;
 /// Retries that are off are tested after this time; each test that finds no gain doubles it.
 const TEST_AFTER: Duration = Duration::from_secs(30);
 /// The longest time between two tests.
 const TEST_AT_MOST: Duration = Duration::from_secs(240);
 /// Fewer rejections than this share are a service that has recovered.
 const RECOVERED: f64 = 0.05;
-/// How far the success of calls may fall below what it was at the measurement before that is made again.
+/// The good calls in a row that end an outage.
+const RECOVERED_CALLS: f64 = 5.0;
+/// The share of calls that succeed in the end from which on a service counts as not overloaded. An overload by 2 % is taken
+/// for random failures; it loses no call by that, because its retries are served by what first attempts leave over.
+const SAVED: f64 = 0.98;
+/// The least gain that retries may have at best for [`SAVED`] to hold. At an overload by 2 % with five retries half of the
+/// attempts are rejected, and the gain is at best 0.48.
+const SAVED_GAIN: f64 = 0.5;
+/// How far the success of calls may fall below what it was when retries were found to help.
 const DROP: f64 = 0.1;
+/// So many samples in a row below [`DROP`] begin a new measurement. The first may cover the moment of the change, so that it
+/// is not counted.
+const DROPPED_FOR: usize = 3;
 
 /// The gain and how sure it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,6 +61,16 @@ pub struct Gain {
     pub error: f64,
 }
 
+impl Gain {
+    fn clearly_above(self, price: f64) -> bool {
+        self.value - CLEAR * self.error > price
+    }
+
+    fn clearly_below(self, price: f64) -> bool {
+        self.value + CLEAR * self.error < price
+    }
+}
+
 /// What the measurement wants of the retries, over the threshold guard.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Advice {
@@ -53,7 +78,7 @@ pub enum Advice {
     AsGuarded,
     /// On: the gain is above its price, or is being tested.
     On,
-    /// Off: the gain is being measured again.
+    /// Off: the gain is being measured again, or a test found none.
     Off,
     /// The service was down and has recovered: the threshold guard begins anew.
     Recovered,
@@ -65,15 +90,12 @@ pub struct Measurement {
     phase: Phase,
     /// The latest samples with retries on.
     on: Arm,
-    /// The samples since retries went off.
+    /// The latest samples since retries went off.
     off: Arm,
     skip: u32,
     gain: Option<Gain>,
     wait: Duration,
-    /// While off: the last samples had hardly any success.
-    down: bool,
-    /// While off: samples in a row without rejections.
-    good: u32,
+    health: Health,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,12 +104,28 @@ enum Phase {
     Watching,
     /// Retries have just gone off: the arm "off" is counted.
     Measuring,
-    /// Retries help, although requests fail. The success of calls when that was found.
-    Productive { level: f64 },
+    /// Retries help, although requests fail.
+    Productive {
+        /// The success of calls when that was found.
+        level: f64,
+        /// Samples in a row that were far below it.
+        dropped: usize,
+    },
     /// Retries do not help.
     Off { test_at: Instant },
     /// Retries are on for a slot.
     Testing,
+}
+
+/// Whether the service is down, while retries are off.
+#[derive(Debug, Clone, Copy, Default)]
+struct Health {
+    /// Hardly anything succeeded.
+    down: bool,
+    /// Samples since then that were neither an outage nor a recovery. One of them covers the moment of the recovery.
+    mixed: u32,
+    /// Calls in a row that were not rejected.
+    good_calls: f64,
 }
 
 /// Samples of one arm.
@@ -101,6 +139,8 @@ struct Tally {
     calls: f64,
     succeeded: f64,
     retries: f64,
+    /// The share of attempts that were rejected.
+    rejected: f64,
 }
 
 impl Default for Measurement {
@@ -112,8 +152,7 @@ impl Default for Measurement {
             skip: 0,
             gain: None,
             wait: TEST_AFTER,
-            down: false,
-            good: 0,
+            health: Health::default(),
         }
     }
 }
@@ -137,23 +176,22 @@ impl Measurement {
         matches!(self.phase, Phase::Measuring)
     }
 
+    /// Whether the threshold guard has the last word at present.
+    #[must_use]
+    pub const fn is_passive(&self) -> bool {
+        matches!(self.phase, Phase::Watching | Phase::Off { .. })
+    }
+
     /// Takes a sample in. `guard_on` says whether the threshold guard, which has seen it already, lets retries through.
     /// Counts without retries or without the calls that failed in the end measure nothing.
     pub fn observe(&mut self, counts: &Counts, guard_on: bool, now: Instant) -> Advice {
-        let (Some(failed), Some(retries)) = (counts.failed, counts.retries) else {
+        let Some(tally) = Tally::of(counts) else {
             return Advice::AsGuarded;
         };
-        let calls = counts.calls as f64;
-        let tally = Tally {
-            calls,
-            succeeded: (calls - failed as f64).max(0.0),
-            retries: retries as f64,
-        };
-        let rejected = counts.rejected.unwrap_or(failed) as f64 / calls.max(1.0);
         if guard_on && !matches!(self.phase, Phase::Testing) {
             self.phase = Phase::Watching;
             self.wait = TEST_AFTER;
-            self.on.push(tally, KEPT);
+            self.on.push(tally);
             return Advice::AsGuarded;
         }
         let settled = self.skip == 0;
@@ -161,37 +199,34 @@ impl Measurement {
         match self.phase {
             Phase::Watching => {
                 // This sample is the one that made the guard switch off: its calls had their retries.
-                self.on.push(tally, KEPT);
+                self.on.push(tally);
+                if self.on.saved() {
+                    self.gain = None;
+                    return self.productive();
+                }
                 self.begin_off();
                 Advice::AsGuarded
             }
             Phase::Measuring => {
+                if self.health.recovered(&tally) {
+                    return self.recovered();
+                }
                 if settled {
-                    self.off.push(tally, KEPT);
-                    self.note_health(&tally, rejected);
+                    self.off.push(tally);
                 }
                 if self.off.enough() {
                     return self.judge(now);
                 }
                 Advice::Off
             }
-            Phase::Productive { level } => {
-                self.on.push(tally, SLOT as usize);
-                if self.on.calls() >= LEAST_CALLS && self.on.success() + DROP < level {
-                    // Something has changed: measured again, with retries off first.
-                    self.begin_off();
-                    return Advice::Off;
-                }
-                Advice::On
-            }
+            Phase::Productive { level, dropped } => self.check(tally, level, dropped),
             Phase::Off { test_at } => {
-                self.off.push(tally, KEPT);
-                if self.note_health(&tally, rejected) {
-                    *self = Self::default();
-                    return Advice::Recovered;
+                self.off.push(tally);
+                if self.health.recovered(&tally) {
+                    return self.recovered();
                 }
                 // A service that answers hardly anything is not tested: there is nothing to gain.
-                if now >= test_at && rejected > RECOVERED && !self.down {
+                if now >= test_at && tally.rejected > RECOVERED && !self.health.down {
                     self.phase = Phase::Testing;
                     self.on = Arm::default();
                     self.skip = SETTLE;
@@ -200,10 +235,17 @@ impl Measurement {
                 Advice::AsGuarded
             }
             Phase::Testing => {
-                if settled {
-                    self.on.push(tally, KEPT);
+                // An outage has begun during the test.
+                if tally.calls >= RECOVERED_CALLS && tally.success() < PRICE {
+                    self.health.down = true;
+                    return self.suspend(now);
                 }
-                if self.on.enough() {
+                if settled {
+                    self.on.push(tally);
+                }
+                // A test that finds harm ends with the sample that shows it.
+                let harmful = || compare(&self.on, &self.off).is_some_and(|gain| gain.clearly_below(PRICE));
+                if self.on.enough() || harmful() {
                     return self.judge(now);
                 }
                 Advice::On
@@ -211,27 +253,55 @@ impl Measurement {
         }
     }
 
+    /// A sample while retries are on because they help: whether they still do.
+    fn check(&mut self, tally: Tally, level: f64, dropped: usize) -> Advice {
+        self.on.push(tally);
+        let dropped = if tally.clearly_below(level - DROP) {
+            dropped + 1
+        } else {
+            0
+        };
+        if dropped < DROPPED_FOR {
+            self.phase = Phase::Productive { level, dropped };
+            return Advice::On;
+        }
+        self.on.keep_last(DROPPED_FOR - 1);
+        self.begin_off();
+        Advice::Off
+    }
+
     fn begin_off(&mut self) {
         self.phase = Phase::Measuring;
         self.off = Arm::default();
         self.skip = SETTLE;
-        self.down = false;
-        self.good = 0;
+        self.health = Health::default();
+    }
+
+    fn productive(&mut self) -> Advice {
+        self.phase = Phase::Productive {
+            level: self.on.success(),
+            dropped: 0,
+        };
+        self.wait = TEST_AFTER;
+        Advice::On
+    }
+
+    fn recovered(&mut self) -> Advice {
+        *self = Self::default();
+        Advice::Recovered
     }
 
     /// Compares the arms and decides.
     fn judge(&mut self, now: Instant) -> Advice {
         self.gain = compare(&self.on, &self.off);
-        let clear = self
-            .gain
-            .is_some_and(|gain| gain.value - CLEAR * gain.error > PRICE);
-        if clear {
-            self.phase = Phase::Productive {
-                level: self.on.success(),
-            };
-            self.wait = TEST_AFTER;
-            return Advice::On;
+        if self.gain.is_some_and(|gain| gain.clearly_above(PRICE)) {
+            return self.productive();
         }
+        self.suspend(now)
+    }
+
+    /// Retries stay off, or go off again where this was a test.
+    fn suspend(&mut self, now: Instant) -> Advice {
         let again = matches!(self.phase, Phase::Testing);
         if again {
             self.wait = (self.wait * 2).min(TEST_AT_MOST);
@@ -241,28 +311,61 @@ impl Measurement {
         };
         if again { Advice::Off } else { Advice::AsGuarded }
     }
+}
 
-    /// While off: true where the service was down and has answered two samples in a row.
-    fn note_health(&mut self, tally: &Tally, rejected: f64) -> bool {
+impl Health {
+    /// Takes a sample without retries in. True where the service was down and answers again.
+    fn recovered(&mut self, tally: &Tally) -> bool {
         if tally.calls < 1.0 {
             return false;
         }
-        if rejected < RECOVERED {
-            self.good += 1;
-            return self.down && self.good >= 2;
+        if tally.rejected < RECOVERED {
+            self.good_calls += tally.calls;
+            return self.down && self.good_calls >= RECOVERED_CALLS;
         }
-        self.good = 0;
-        self.down = tally.succeeded / tally.calls < PRICE;
+        self.good_calls = 0.0;
+        if tally.success() < PRICE {
+            self.down = true;
+            self.mixed = 0;
+        } else {
+            self.mixed += 1;
+            self.down = self.down && self.mixed < 2;
+        }
         false
     }
 }
 
+impl Tally {
+    fn of(counts: &Counts) -> Option<Self> {
+        let (failed, retries) = (counts.failed? as f64, counts.retries? as f64);
+        let calls = counts.calls as f64;
+        Some(Self {
+            calls,
+            succeeded: (calls - failed).max(0.0),
+            retries,
+            rejected: counts.rejected.map_or(failed, |rejected| rejected as f64) / calls.max(1.0),
+        })
+    }
+
+    fn success(&self) -> f64 {
+        self.succeeded / self.calls.max(1.0)
+    }
+
+    /// Whether clearly less than this share of its calls succeeded.
+    fn clearly_below(&self, share: f64) -> bool {
+        self.calls >= 1.0 && self.success() + CLEAR * variance(self.succeeded, self.calls).sqrt() < share
+    }
+}
+
 impl Arm {
-    fn push(&mut self, tally: Tally, most: usize) {
-        while self.samples.len() >= most.max(1) {
-            self.samples.remove(0);
-        }
+    fn push(&mut self, tally: Tally) {
         self.samples.push(tally);
+        self.keep_last(SLOT);
+    }
+
+    fn keep_last(&mut self, most: usize) {
+        let surplus = self.samples.len().saturating_sub(most);
+        self.samples.drain(..surplus);
     }
 
     fn sum(&self, part: impl Fn(&Tally) -> f64) -> f64 {
@@ -274,7 +377,7 @@ impl Arm {
     }
 
     fn enough(&self) -> bool {
-        self.samples.len() >= SLOT as usize && self.calls() >= LEAST_CALLS
+        self.samples.len() >= SLOT && self.calls() >= LEAST_CALLS
     }
 
     /// The share of calls that succeeded.
@@ -286,12 +389,25 @@ impl Arm {
         self.sum(|tally| tally.retries) / self.calls().max(1.0)
     }
 
-    /// The variance of the share that succeeded; never zero: one more success and one more failure than were seen.
-    fn variance(&self) -> f64 {
+    /// Whether almost every call succeeded in the end, by retries that may have helped. Retries can only add to rejections,
+    /// so the calls that a rejection did not fail, per retry, are the most that the gain can be.
+    fn saved(&self) -> bool {
         let calls = self.calls();
-        let share = (self.sum(|tally| tally.succeeded) + 1.0) / (calls + 2.0);
-        share * (1.0 - share) / calls.max(1.0)
+        let rejected = self.sum(|tally| tally.rejected * tally.calls);
+        let failed = calls - self.sum(|tally| tally.succeeded);
+        let at_best = (rejected - failed) / self.sum(|tally| tally.retries).max(1.0);
+        self.enough() && self.success() >= SAVED && at_best >= SAVED_GAIN
     }
+
+    fn variance(&self) -> f64 {
+        variance(self.sum(|tally| tally.succeeded), self.calls())
+    }
+}
+
+/// The variance of the share that succeeded; never zero: one more success and one more failure than were seen.
+fn variance(succeeded: f64, calls: f64) -> f64 {
+    let share = (succeeded + 1.0) / (calls + 2.0);
+    share * (1.0 - share) / calls.max(1.0)
 }
 
 /// The gain; `None` where an arm has too few calls or retries hardly differ.
@@ -421,11 +537,59 @@ mod tests {
     fn random_failures_keep_their_retries() {
         let mut play = Play::new();
         play.play(World::Calm, 20);
-        let on = play.play(World::Random(0.25), 120);
-        assert!(on > 0.9, "{on}");
+        assert_eq!(play.play(World::Random(0.25), 120), 1.0);
+        assert!(play.measurement.is_productive());
+        assert_eq!(play.measurement.gain(), None, "nothing had to be switched");
+    }
+
+    /// Where calls fail in spite of their retries, only the two arms can say whether these help.
+    #[test]
+    fn many_random_failures_are_measured_and_keep_their_retries() {
+        let mut play = Play::new();
+        play.play(World::Calm, 20);
+        let on = play.play(World::Random(0.4), 120);
+        assert!(on > 0.9 && on < 1.0, "{on}");
         assert!(play.measurement.is_productive());
         let gain = play.measurement.gain().unwrap();
-        assert!((gain.value - 0.75).abs() < 0.1, "{gain:?}");
+        assert!((gain.value - 0.6).abs() < 0.1, "{gain:?}");
+    }
+
+    /// At an overload by 5 % few calls fail, but most retries are wasted.
+    #[test]
+    fn a_slight_overload_is_not_taken_for_random_failures() {
+        let mut play = Play::new();
+        play.play(World::Calm, 20);
+        let on = play.play(World::Overload(210.0, 200.0), 300);
+        assert!(on < 0.15, "{on}");
+    }
+
+    #[test]
+    fn an_outage_ends_a_test_with_its_first_sample() {
+        let mut play = Play::new();
+        play.play(World::Calm, 20);
+        play.play(World::Overload(300.0, 150.0), 6);
+        while !play.is_on() {
+            play.play(World::Overload(300.0, 150.0), 1);
+        }
+        play.play(World::Down, 1);
+        assert!(!play.is_on());
+        play.play(World::Down, 300);
+        assert_eq!(play.on_for, 0, "and there is no other while it lasts");
+        play.play(World::Calm, 1);
+        assert!(play.is_on());
+    }
+
+    /// The sample that covers the end of an outage has failures too.
+    #[test]
+    fn an_outage_that_ends_within_a_sample_is_over_with_the_next() {
+        for share in [0.05, 0.3, 0.7, 0.95] {
+            let mut play = Play::new();
+            play.play(World::Calm, 20);
+            play.play(World::Down, 20);
+            play.play(World::Random(share), 1);
+            play.play(World::Calm, 1);
+            assert!(play.is_on(), "{share}");
+        }
     }
 
     #[test]

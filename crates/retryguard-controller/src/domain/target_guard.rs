@@ -315,22 +315,15 @@ fn advise(guard: &mut Guard, measurement: &mut Measurement, counts: &Counts, now
     }
     // On the ramp both arms are mixed.
     let ramping = matches!(guard.state(), State::Ramping { .. });
-    if ramping && !measurement.is_productive() {
+    if ramping && measurement.is_passive() {
         return Advice::AsGuarded;
     }
     let advice = measurement.observe(counts, guard.state() == State::On, now);
-    if !DECIDES {
-        return Advice::AsGuarded;
-    }
     if advice == Advice::Recovered {
         *guard = Guard::resume(settings, State::On, now);
     }
     advice
 }
-
-/// Whether the measurement has the last word. It is shown in the status and decides nothing until it has been proven on a
-/// real Envoy under load.
-const DECIDES: bool = false;
 
 /// The state that the guard and the measurement come to.
 fn in_force(guard: &Guard, advice: Advice) -> State {
@@ -354,7 +347,10 @@ fn explain(advice: Advice, measurement: &Measurement, guarded: Option<Reason>) -
             "recovered",
             "the service answers again after an outage".to_owned(),
         ),
-        (Advice::On, Some(gain)) if measurement.is_productive() => ("productive", gain),
+        (Advice::On, gain) if measurement.is_productive() => (
+            "productive",
+            gain.unwrap_or_else(|| "almost every call succeeds by its retries".to_owned()),
+        ),
         (Advice::On, _) => ("test", "a test whether retries help again".to_owned()),
         (Advice::Off, Some(gain)) if !measurement.is_measuring() => ("unproductive", gain),
         (Advice::Off, _) => (

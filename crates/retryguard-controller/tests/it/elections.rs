@@ -1,6 +1,6 @@
 //! The lead in real databases: one actor at a time.
 //!
-//! No assertion here can be spoilt by a slow machine: where somebody must still lead, the term is ten minutes; where
+//! No assertion here can be spoilt by a slow machine: where a candidate must still lead, the term is ten minutes; where
 //! a term must end, it is short and its end is waited for.
 
 use std::time::Duration;
@@ -38,7 +38,7 @@ async fn wins(election: &mut dyn LeaderElection) -> u64 {
         }
         sleep(SHORT / 10).await;
     }
-    panic!("nobody leads");
+    panic!("no candidate leads");
 }
 
 /// The first answer: a question after a broken connection may fail, and so may one on a machine that is slower than
@@ -72,9 +72,9 @@ fn follows(standing: &Leadership) -> bool {
 async fn keeps_its_word<L: LeaderElection>(new: impl Fn(&str, Duration) -> L) {
     let (mut one, mut two) = (new("one", LONG), new("two", LONG));
     // A backend may keep a lock that is new free for one term.
-    let mut nobody = new("nobody", SHORT);
-    wins(&mut nobody).await;
-    resigns(&mut nobody).await;
+    let mut first = new("first", SHORT);
+    wins(&mut first).await;
+    resigns(&mut first).await;
 
     let first = wins(&mut one).await;
     assert_eq!(term_of(&mut two).await, None);
@@ -87,7 +87,7 @@ async fn keeps_its_word<L: LeaderElection>(new: impl Fn(&str, Duration) -> L) {
     assert_eq!(
         term_of(&mut one).await,
         Some(first),
-        "nobody gives up what is another's"
+        "a candidate cannot resign another's term"
     );
     resigns(&mut one).await;
     let second = term_of(&mut two).await.expect("free at once");
@@ -104,7 +104,7 @@ async fn keeps_its_word<L: LeaderElection>(new: impl Fn(&str, Duration) -> L) {
     assert_eq!(term_of(&mut silent).await, None, "it comes back and follows");
     resigns(&mut one).await;
 
-    // A renewal counts: a term that would be over goes on. Whoever renews too late gets another number, and has
+    // A renewal counts: a term that would be over goes on. A leader that renews too late gets another number, and has
     // shown nothing yet.
     let mut again = new("silent", LONG);
     loop {
@@ -132,7 +132,7 @@ mod in_redis {
         keeps_its_word(|name, term| Redis::new(&lock(&url, term), name).unwrap()).await;
     }
 
-    /// Redis is killed and comes back empty while somebody leads: nobody may take the lead before the leader's
+    /// Redis is killed and comes back empty while a leader holds the term: no other may take it before the leader's
     /// own clock has ended its term.
     #[tokio::test]
     #[ignore = "needs Redis"]
@@ -141,9 +141,9 @@ mod in_redis {
         let url = server.url();
         let new = |name: &str, term| Redis::new(&lock(&url, term), name).unwrap();
         let (mut one, mut two) = (new("one", LONG), new("two", LONG));
-        let mut nobody = new("nobody", SHORT);
-        wins(&mut nobody).await;
-        resigns(&mut nobody).await;
+        let mut first = new("first", SHORT);
+        wins(&mut first).await;
+        resigns(&mut first).await;
         wins(&mut one).await;
         server.process().kill();
         assert!(one.campaign().await.is_err());
@@ -206,7 +206,7 @@ mod in_postgres {
         ));
     }
 
-    /// Twenty reach for a lead that nobody has, table and all.
+    /// Twenty candidates reach for a free term, and for the table that holds it.
     #[tokio::test]
     #[ignore = "needs PostgreSQL"]
     async fn of_twenty_at_once_one_leads() {

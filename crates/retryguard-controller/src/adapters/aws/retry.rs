@@ -1,4 +1,4 @@
-//! QuerySender again, with the product's own back-off.
+//! Asks again, with the product's own back-off.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ where
         let trouble = match attempt().await {
             Ok(answer) => return Ok(answer),
             Err(trouble @ (RequestError::Stale(_) | RequestError::Later(_))) => trouble,
-            // QuerySender a silent server again would use up the term: the next round does.
+            // Asking a silent server again would use up the term: the next round does.
             Err(trouble) => return Err(trouble),
         };
         if number >= ATTEMPTS {

@@ -1,4 +1,4 @@
-//! QuerySender again, with the product's own back-off.
+//! Asks again, with the product's own back-off.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ where
         let least = match &trouble {
             RequestError::Stale(_) => Duration::ZERO,
             RequestError::Later(wait, _) if *wait <= LONGEST_WAIT => *wait,
-            // QuerySender a silent server again would use up the term: the next round does.
+            // Asking a silent server again would use up the term: the next round does.
             RequestError::Later(..)
             | RequestError::Silent(_)
             | RequestError::Missing(_)

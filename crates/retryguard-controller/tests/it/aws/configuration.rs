@@ -1,4 +1,4 @@
-//! Mistakes in the keys of `cloudwatch` and `aws`, which need nobody to answer.
+//! Mistakes in the keys of `cloudwatch` and `aws`, which are found without a server.
 
 use std::path::Path;
 

@@ -56,7 +56,7 @@ async fn the_same_on_the_other_emulator() {
     life(AwsKind::Ministack).await;
 }
 
-/// The record and the value cannot be written at once. Whoever is killed between the two leaves one of these states.
+/// The record and the value cannot be written at once. A controller that is killed between the two leaves one of these states.
 #[tokio::test]
 #[ignore = "needs Moto"]
 async fn killed_at_any_point_it_is_found_and_given_back() {

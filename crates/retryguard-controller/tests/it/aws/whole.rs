@@ -81,7 +81,7 @@ targets:
     let back = attempts_until(&world, "9", 0.0).await;
     let steps = ["1", "2", "3", "5", "9"];
     assert!(back.iter().all(|now| steps.contains(&now.as_str())), "{back:?}");
-    // A slow emulator may hide steps from whoever looks; the loop has counted them.
+    // A slow emulator may hide steps from an observer; the loop has counted them.
     let (send, answer) = oneshot::channel();
     asks.send(Query::Status(send)).await.unwrap();
     let changes = answer.await.unwrap()["actuators"][0]["changes"].clone();

@@ -10,7 +10,7 @@ const ON: u64 = 6;
 const PIPED: &str = "outbound|80|v1|reviews.shop.svc.cluster.local";
 
 fn plain(service: u16) -> Envoy {
-    // Nobody listens on the controller's port: this sidecar has no discovery.
+    // The controller's port is closed: this sidecar has no discovery.
     envoy(service, free_port(), |text| text)
 }
 
@@ -86,7 +86,7 @@ async fn an_operators_own_number_is_respected() {
     assert!(matches!(refused, ActuatorError::Conflict { .. }), "{refused}");
     modify(&envoy, "circuit_breakers.reviews.default.max_retries=").await;
     apply(&actuator, RetryState::Off).await;
-    // Somebody gives the cluster a budget while it is off.
+    // An operator gives the cluster a budget while it is off.
     modify(
         &envoy,
         "circuit_breakers.reviews.default.retry_budget.budget_percent=40",

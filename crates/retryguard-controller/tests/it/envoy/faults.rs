@@ -69,7 +69,7 @@ struct World {
 }
 
 impl World {
-    async fn start() -> Option<Self> {
+    async fn start() -> Self {
         let sick = Arc::new(AtomicBool::new(false));
         let app = Router::new()
             .fallback(|State(sick): State<Arc<AtomicBool>>| async move {
@@ -84,7 +84,7 @@ impl World {
         let service = listener.local_addr().unwrap().port();
         tokio::spawn(async move { axum::serve(listener, app).await });
         let port = free_port();
-        let envoy = envoy(service, port, |text| text)?;
+        let envoy = envoy(service, port, |text| text);
         let relay = free_port();
         let source_text = format!("{relay} {}/stats/prometheus", envoy.admin());
         let configuration = format!(
@@ -102,7 +102,7 @@ impl World {
                 pause(25).await;
             }
         });
-        Some(Self {
+        Self {
             source: launch_source(&source_text),
             controller: killed::launch(&configuration),
             envoy,
@@ -110,7 +110,7 @@ impl World {
             source_text,
             configuration,
             load,
-        })
+        }
     }
 
     /// Retries go off, a process dies, and the service is well again. Gives how long retries were still off after
@@ -208,11 +208,11 @@ struct Kill {
     lasted: Duration,
 }
 
-/// `worlds` at once, each with so many kills; `None` where Envoy is missing.
-async fn run(worlds: usize, kills: usize) -> Option<Vec<Kill>> {
+/// `worlds` at once, each with so many kills.
+async fn run(worlds: usize, kills: usize) -> Vec<Kill> {
     let mut tasks = Vec::new();
     for number in 0..worlds {
-        let mut world = World::start().await?;
+        let mut world = World::start().await;
         tasks.push(tokio::spawn(async move {
             let mut chance = fastrand::Rng::with_seed(number as u64);
             let mut all = Vec::new();
@@ -228,15 +228,14 @@ async fn run(worlds: usize, kills: usize) -> Option<Vec<Kill>> {
     for task in tasks {
         all.extend(task.await.unwrap());
     }
-    Some(all)
+    all
 }
 
 /// Each kind of process is killed once; retries come back each time.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy"]
 async fn retries_come_back_after_every_kill() {
-    let Some(kills) = run(2, VICTIMS.len() / 2).await else {
-        return;
-    };
+    let kills = run(2, VICTIMS.len() / 2).await;
     assert_eq!(kills.len(), VICTIMS.len());
 }
 
@@ -248,7 +247,7 @@ async fn write_the_faults() {
         );
         return;
     };
-    let kills = run(6, 18).await.expect("Envoy is there");
+    let kills = run(6, 18).await;
     std::fs::create_dir_all(&out).unwrap();
     std::fs::write(out.join("README.md"), page(&kills)).unwrap();
 }
@@ -264,7 +263,8 @@ fn page(kills: &[Kill]) -> String {
          signal 9, and at the same moment the service recovers. The process is started again up to a second later. \
          Measured is how long retries stay off after that. A decision holds for {} s without data, and a returning \
          controller learns for 1 s what Envoys hold. `source, not restarted` stays dead until retries are back, so that \
-         nothing but the hold time can bring them back.\n\n\
+         nothing but the hold time can bring them back. All of it ran on one machine with two cores that had much \
+         other work to do; waits for a processor are in the times.\n\n\
          | killed | kills | off for, median | longest | longer than the hold time |\n| --- | ---: | ---: | ---: | ---: |\n",
         HOLD.as_secs()
     );

@@ -114,7 +114,7 @@ async fn a_controller_that_was_killed_finds_what_it_had_changed() {
     streams(&first, 1).await;
     apply(&first, half()).await;
     drop(first);
-    // Nobody serves, and the Envoy keeps what it has. The next one waits for what it presents.
+    // No controller serves, and the Envoy keeps what it has. The next one waits for what it presents.
     let mut patient = rtds_settings(port);
     patient.learn_for = std::time::Duration::from_secs(12);
     let second = rtds_with(&patient).await;
@@ -183,7 +183,7 @@ async fn one_that_does_not_lead_refuses_and_lets_go() {
     let port = free_port();
     let rtds = rtds(port).await;
     let envoy = envoy(service.port, port, as_it_is);
-    // Nobody has asked it to act: the Envoy starts without it.
+    // It was not asked to act: the Envoy starts without it.
     assert_eq!(rtds.details()["phase"], "idle");
     assert_eq!(rtds.details()["streams"], 0);
     rtds.find().await.unwrap();

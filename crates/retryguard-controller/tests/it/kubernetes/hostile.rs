@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, apply, found, off, to};
 
-/// Shapes that the definition lets through, and that nobody should write.
+/// Shapes that the definition lets through, although they make no sense.
 #[tokio::test]
 #[ignore = "needs Kubernetes"]
 async fn objects_of_strange_shapes_are_left_as_they_are_and_stop_nobody() {

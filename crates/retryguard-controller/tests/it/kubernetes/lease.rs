@@ -108,7 +108,7 @@ async fn of_many_that_reach_for_a_free_lease_one_gets_it() {
             }
             all.push(one);
         }
-        // Whoever resigns before all have asked makes the Lease free for the slowest of them.
+        // A candidate that resigns before all have asked makes the Lease free for the slowest of them.
         assert_eq!(leaders.len(), 1);
         all[leaders[0]].resign().await.unwrap();
     }
@@ -154,7 +154,7 @@ async fn the_number_of_the_term_rises_even_when_the_lease_is_deleted() {
     assert!(term(&one.campaign().await.unwrap()).unwrap() > number);
 }
 
-/// A server of its own, because it is held still: whoever shares one would stand still too.
+/// A server of its own, because it is paused: tests that share one would be paused too.
 #[tokio::test]
 #[ignore = "needs Kubernetes"]
 async fn behind_a_partition_nobody_leads_longer_than_the_term_and_one_leads_after_it() {
@@ -197,7 +197,7 @@ async fn behind_a_partition_nobody_leads_longer_than_the_term_and_one_leads_afte
         }
         sleep(Duration::from_millis(200)).await;
     }
-    panic!("nobody leads after the partition");
+    panic!("no candidate leads after the partition");
 }
 
 /// A controller, as far as it believes to lead.

@@ -148,7 +148,7 @@ async fn everybody_who_writes_at_the_same_time_gets_their_word() {
     cluster.create("reviews", bookinfo()).await;
     let before = cluster.text("reviews").await;
     let istio = cluster.istio(&["reviews", "ratings"]);
-    // Somebody else writes labels into the same object as fast as the server takes them: most of our first
+    // Another process writes labels into the same object as fast as the server takes them: most of our first
     // writes are stale.
     let writer = async {
         for number in 0..60 {

@@ -18,7 +18,7 @@ async fn whoever_comes_after_a_crash_finds_everything_and_gives_it_back() {
     apply(&killed, "b", RAMP[1]).await;
     apply(&killed, "c", RetryState::Off).await;
     drop(killed);
-    // The configuration has changed meanwhile: nobody knows `b` and `c` any more.
+    // The configuration has changed meanwhile: `b` and `c` are no longer in it.
     let next = cluster.istio(&["a"]);
     let all = [("a", RetryState::Off), ("b", RAMP[1]), ("c", RetryState::Off)]
         .map(|(target, desired)| (target.to_owned(), Observed::Managed(desired)));

@@ -217,7 +217,7 @@ async fn what_the_user_sets_during_a_storm_stands() {
     assert_eq!(attempts_until(&cluster, 7).await, [7]);
 }
 
-/// Between two looks an hour passes, so what is noticed was told by the API server: an edit of ours that somebody takes
+/// Between two looks an hour passes, so what is noticed was told by the API server: an edit of ours that another client takes
 /// back, and a route that comes in addition.
 #[tokio::test]
 #[ignore = "needs Kubernetes"]

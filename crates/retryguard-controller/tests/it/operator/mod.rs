@@ -7,4 +7,5 @@ mod guides;
 mod policies;
 mod port;
 mod replay;
+mod secrets;
 mod soak;

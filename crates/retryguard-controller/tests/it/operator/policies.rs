@@ -217,7 +217,7 @@ async fn decisions_outlive_the_server() {
     );
 }
 
-/// The controller is gone, and a server that only serves goes on: what nobody confirms is not served for ever.
+/// The controller is gone, and a server that only serves goes on: a setting that no controller confirms is not served for ever.
 #[tokio::test]
 async fn a_decision_that_nobody_confirms_lapses() {
     let folder = tempfile::tempdir().unwrap();
@@ -298,7 +298,7 @@ async fn a_running_client_loses_its_retries_and_gets_them_back() {
     let _layer: RetryGuardLayer<()> = live.layer("payments", ());
     let retries = || live.policy().service("payments").target.call.retries;
     assert_eq!(retries(), 4);
-    // Long enough that somebody who looks all the time sees the ramp.
+    // Long enough that a client that polls all the time sees the ramp.
     let short = Duration::from_secs(2);
     let guard = Settings {
         mode: Mode::Hysteresis(Hysteresis {

@@ -120,7 +120,7 @@ async fn tls_is_spoken_where_it_is_configured() {
     assert!(status["targets"].is_array());
     assert!(
         status_client::status(&url, None, None).await.is_err(),
-        "nobody else vouches for it"
+        "no other authority vouches for it"
     );
     let plain = reqwest::get(format!("http://{}/healthz", port.address())).await;
     assert!(plain.is_err(), "plain text is not answered");

@@ -40,7 +40,7 @@ async fn a_mesh_is_asked_once_for_all_targets() {
     server.lock().unwrap().by_query = vec![
         ("timestamp", vector("reviews", "12.5")),
         ("response_code=~", vector("reviews", "80")),
-        ("grpc_response_status", vector("nobody", "1")),
+        ("grpc_response_status", vector("unknown", "1")),
         ("source", vector("reviews", "100")),
         ("", vector("reviews", "160")),
     ];
@@ -68,7 +68,7 @@ async fn a_mesh_is_asked_once_for_all_targets() {
 #[tokio::test]
 async fn a_target_that_the_server_does_not_know_is_left_out() {
     let (server, address) = serve().await;
-    server.lock().unwrap().text = vector("somebody-else", "5");
+    server.lock().unwrap().text = vector("another", "5");
     assert_eq!(source(ISTIO, &address).await.read().await.unwrap(), []);
     server.lock().unwrap().text = vector("reviews", "NaN");
     assert_eq!(source(ISTIO, &address).await.read().await.unwrap(), []);

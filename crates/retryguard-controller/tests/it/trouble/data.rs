@@ -39,7 +39,7 @@ async fn an_overload_switches_off_and_its_end_brings_retries_back_by_the_ramp() 
 }
 
 /// The source goes down while retries are off: the decision holds for a minute, and then the user's own
-/// configuration is back, because nobody can say that it is still needed.
+/// configuration is back, because nothing shows that it is still needed.
 #[tokio::test(start_paused = true)]
 async fn without_data_the_decision_holds_for_the_stated_time_and_then_the_original_is_restored() {
     let plane = DataPlane::new();
@@ -251,7 +251,7 @@ async fn a_lost_answer_leaves_nothing_behind() {
     assert_eq!(plane.held("payments"), RetryState::Original);
 }
 
-/// Somebody else changed what we had set: what they wrote stands, and we come back only for the next overload.
+/// Another process changed what we had set: what they wrote stands, and we come back only for the next overload.
 #[tokio::test(start_paused = true)]
 async fn what_the_user_changed_is_left_to_the_user() {
     let plane = DataPlane::new();

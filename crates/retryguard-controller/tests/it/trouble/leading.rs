@@ -124,7 +124,7 @@ async fn a_leader_that_was_suspended_in_the_middle_of_a_change_does_not_go_on_wi
         retryguard_controller::clock::sleep(Duration::from_millis(100)).await;
     }
     backend.say(Ok(following()));
-    // Nobody runs between these two: to the controller they are one moment.
+    // No task runs between these two: to the controller they are one moment.
     answer.notify_one();
     tokio::time::advance(Duration::from_secs(60)).await;
     seconds(10).await;

@@ -27,7 +27,7 @@ pub(super) enum Source {
     Prometheus,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Arm {
     controller: Option<(Actuator, Source)>,
     /// The retries that the route has.
@@ -36,10 +36,20 @@ pub(super) struct Arm {
     guard: &'static str,
     /// How many requests may wait at the service.
     queue: usize,
+    /// Envoy's own retry budget, with its defaults.
+    budget: bool,
+    /// What the service can do, in calls a second.
+    capacity: f64,
 }
+
+/// How often in a second the guard's state is asked for.
+const TICKS: u64 = 10;
 
 /// The queue of the paper's model (M/M/1/m) is finite too: here two rounds of work.
 const QUEUE: usize = 16;
+
+/// Envoy's defaults: 20 % of the requests in flight, and three at the least.
+const RETRY_BUDGET: &str = "retry_budget: {budget_percent: {value: 20}, min_retry_concurrency: 3}";
 
 impl Arm {
     /// Five retries, and no controller.
@@ -48,6 +58,14 @@ impl Arm {
         retries: 5,
         guard: "",
         queue: QUEUE,
+        budget: false,
+        capacity: CAPACITY,
+    };
+
+    /// Five retries within Envoy's own retry budget, and no controller.
+    pub(super) const BUDGET: Self = Self {
+        budget: true,
+        ..Self::WITHOUT_CONTROLLER
     };
 
     /// No retries at all.
@@ -56,6 +74,8 @@ impl Arm {
         retries: 0,
         guard: "",
         queue: QUEUE,
+        budget: false,
+        capacity: CAPACITY,
     };
 
     /// With a guard that comes back sooner than by default, for tests.
@@ -65,6 +85,8 @@ impl Arm {
             retries: 5,
             guard: "guard: {coolDown: 2s, stepFor: 2s}",
             queue: QUEUE,
+            budget: false,
+            capacity: CAPACITY,
         }
     }
 
@@ -80,10 +102,17 @@ impl Arm {
         self
     }
 
+    /// Before a service that can do so many calls a second.
+    pub(super) const fn before(mut self, capacity: f64) -> Self {
+        self.capacity = capacity;
+        self
+    }
+
     /// A name for a legend.
     pub(super) fn short(self) -> &'static str {
         match self.controller {
             None if self.retries == 0 => "no retries",
+            None if self.budget => "Envoy's budget",
             None => "no controller",
             Some((Actuator::Rtds, Source::Scrape)) => "discovery, scraper",
             Some((Actuator::Rtds, Source::Prometheus)) => "discovery, Prometheus",
@@ -94,11 +123,17 @@ impl Arm {
 
     /// Sets it up.
     pub(super) async fn start(self) -> World {
-        let service = Limited::start(CAPACITY, self.queue).await;
+        let service = Limited::start(self.capacity, self.queue).await;
         let port = free_port();
         let retries = format!("num_retries: {}", self.retries);
         let envoy = envoy(service.port, port, |text| {
-            text.replace("num_retries: 5", &retries)
+            let text = text.replace("num_retries: 5", &retries);
+            if self.budget {
+                assert!(text.contains("max_retries: 4096"), "the breaker of the bootstrap");
+                text.replace("max_retries: 4096", RETRY_BUDGET)
+            } else {
+                text
+            }
         });
         let prometheus = match self.controller {
             Some((_, Source::Prometheus)) => Some(scraping(&envoy)),
@@ -122,17 +157,21 @@ impl Arm {
         let seen: Vec<Arc<Seen>> = phases.iter().map(|_| Arc::default()).collect();
         let load = tokio::spawn({
             let (url, phases, seen) = (world.envoy.url(), phases.to_vec(), seen.clone());
-            async move { load::run(url, &phases, seed, seen).await }
+            let fault = Arc::clone(&world.service.fault);
+            async move { load::run(url, &phases, seed, seen, fault).await }
         });
         let lasts: Duration = phases.iter().map(|phase| phase.lasts).sum();
         let mut line = Timeline::default();
-        let mut ticks = tokio::time::interval(Duration::from_secs(1));
+        let mut ticks = tokio::time::interval(Duration::from_millis(1_000 / TICKS));
         ticks.tick().await;
-        for second in 1..=lasts.as_secs() {
+        for tick in 1..=lasts.as_secs() * TICKS {
             ticks.tick().await;
             let state = world.state().await;
-            let totals = world.totals(second, &seen);
-            line.seconds.push(Second { totals, state });
+            line.note(tick as f64 / TICKS as f64, &state);
+            if tick % TICKS == 0 {
+                let totals = world.totals(tick / TICKS, &seen);
+                line.seconds.push(Second { totals, state });
+            }
         }
         load.await.unwrap();
         line.fates = seen.iter().map(|seen| Fate::of(seen)).collect();
@@ -217,6 +256,7 @@ impl fmt::Display for Arm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.controller {
             None if self.retries == 0 => f.write_str("no retries at all"),
+            None if self.budget => write!(f, "{} retries, Envoy's retry budget", self.retries),
             None => write!(f, "{} retries, no controller", self.retries),
             Some((Actuator::Rtds, Source::Scrape)) => f.write_str("controller: discovery, own scraper"),
             Some((Actuator::Rtds, Source::Prometheus)) => f.write_str("controller: discovery, Prometheus"),

@@ -65,7 +65,7 @@ fn overload(line: &Timeline) -> Totals {
 }
 
 /// How many workers an autoscaler that counts arriving requests would ask for during the overload, on average: each
-/// second as many as serve that second's attempts. Nothing scales here, so nobody answers the request: with more workers
+/// second as many as serve that second's attempts. Nothing scales here, so the request is not met: with more workers
 /// fewer attempts would fail, and fewer would come.
 fn workers(line: &Timeline) -> f64 {
     let one = CAPACITY / PLACES as f64;
@@ -252,7 +252,7 @@ fn picture(lines: &[(Arm, Timeline)]) -> String {
     .svg()
 }
 
-fn version(program: &str) -> String {
+pub(super) fn version(program: &str) -> String {
     let path = retryguard_parts::find(program).expect("it has just run");
     let output = Command::new(path).arg("--version").output().unwrap();
     let said = [output.stdout, output.stderr].concat();

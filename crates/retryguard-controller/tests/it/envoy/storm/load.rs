@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use super::super::world::client;
+use super::service::{Fault, FaultDial};
 
 /// A stretch of load.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Phase {
+pub(super) struct Phase {
     /// Calls a second.
-    pub(crate) rate: f64,
+    pub(super) rate: f64,
     /// For how long.
-    pub(crate) lasts: Duration,
+    pub(super) lasts: Duration,
+    /// What is wrong with the service meanwhile.
+    pub(super) fault: Fault,
 }
 
 /// What became of calls.
@@ -70,23 +73,30 @@ impl Caller {
         });
     }
 
-    /// Until nobody is left who holds a place.
+    /// Waits until no call is under way.
     async fn rest(&self) {
         let all = u32::try_from(MOST).unwrap_or(u32::MAX);
         let _ = self.places.acquire_many(all).await;
     }
 }
 
-/// Calls `url` as the phases say; the same seed calls at the same times. What became of a call counts for the phase in
+/// Calls `url` and sets the service's faults as the phases say; the same seed calls at the same times. What became of a call counts for the phase in
 /// which it was *made*: calls that are tried again end later, and would be missing where phases are cut by the clock.
 #[expect(clippy::disallowed_methods, reason = "real load takes real time")]
-pub(super) async fn run(url: String, phases: &[Phase], seed: u64, seen: Vec<Arc<Seen>>) {
+pub(super) async fn run(
+    url: String,
+    phases: &[Phase],
+    seed: u64,
+    seen: Vec<Arc<Seen>>,
+    fault: Arc<FaultDial>,
+) {
     let caller = Caller::new(url);
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut next = Instant::now();
     let mut end = next;
     for (phase, seen) in phases.iter().zip(&seen) {
         end += phase.lasts;
+        fault.set(phase.fault);
         while next < end {
             tokio::time::sleep_until(next.into()).await;
             next += gap(&mut chance, phase.rate);
@@ -104,6 +114,7 @@ pub(super) struct Dial {
 }
 
 impl Dial {
+    #[expect(clippy::disallowed_methods, reason = "real load takes real time")]
     pub(super) fn start(url: String, rate: f64) -> Self {
         let rate = Arc::new(AtomicU64::new(rate.to_bits()));
         let seen = Arc::new(Seen::default());
@@ -111,9 +122,13 @@ impl Dial {
         let task = tokio::spawn(async move {
             let caller = Caller::new(url);
             let mut chance = fastrand::Rng::with_seed(1);
+            let mut next = Instant::now();
             loop {
                 let rate = f64::from_bits(asked.load(Ordering::Relaxed));
-                retryguard_controller::clock::sleep(gap(&mut chance, rate)).await;
+                // By the clock and not by pauses: on a busy machine each pause lasts longer than it should, and the rate would
+                // be too low. What could not be called for a second is left out.
+                next = (next + gap(&mut chance, rate)).max(Instant::now() - Duration::from_secs(1));
+                tokio::time::sleep_until(next.into()).await;
                 caller.call(&counted);
             }
         });

@@ -66,6 +66,11 @@ impl Fate {
         }
     }
 
+    /// The share that succeeded.
+    pub(super) fn success(self) -> f64 {
+        1.0 - self.rejection()
+    }
+
     /// The share that failed for good.
     pub(super) fn rejection(self) -> f64 {
         self.failed as f64 / (self.failed + self.succeeded) as f64
@@ -88,9 +93,44 @@ pub(super) struct Timeline {
     pub(super) seconds: Vec<Second>,
     /// One for each phase.
     pub(super) fates: Vec<Fate>,
+    /// When the guard's state changed, in seconds since the beginning, and to what.
+    pub(super) changes: Vec<(f64, String)>,
 }
 
 impl Timeline {
+    /// The guard's state at this moment.
+    pub(super) fn note(&mut self, seconds: f64, state: &str) {
+        match self.changes.last() {
+            None => self.changes.push((0.0, state.to_owned())),
+            Some((_, last)) if last != state => self.changes.push((seconds, state.to_owned())),
+            Some(_) => {}
+        }
+    }
+
+    /// The first moment from `from` on, and before `to`, at which the guard was in this state.
+    pub(super) fn reached(&self, state: &str, from: f64, to: f64) -> Option<f64> {
+        let ends = self.changes.iter().skip(1).map(|(at, _)| *at);
+        let ends = ends.chain([f64::INFINITY]);
+        self.changes
+            .iter()
+            .zip(ends)
+            .find(|((at, held), end)| held == state && *end > from && *at < to)
+            .map(|((at, _), _)| at.max(from))
+    }
+
+    /// For how much of the time from `from` to `to` the guard was in this state.
+    pub(super) fn share(&self, state: &str, from: f64, to: f64) -> f64 {
+        let ends = self.changes.iter().skip(1).map(|(at, _)| *at);
+        let ends = ends.chain([f64::INFINITY]);
+        let held = self
+            .changes
+            .iter()
+            .zip(ends)
+            .filter(|((_, held), _)| held == state);
+        let inside = held.map(|((at, _), end)| (end.min(to) - at.max(from)).max(0.0));
+        inside.sum::<f64>() / (to - from)
+    }
+
     /// From the end of one second to the end of another.
     pub(super) fn during(&self, from: usize, to: usize) -> Totals {
         let at = |second: usize| match second.min(self.seconds.len()) {

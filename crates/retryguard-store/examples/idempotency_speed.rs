@@ -96,7 +96,8 @@ async fn transactions(
     let app = Router::new()
         .route("/", post(pay_postgres).get(read_postgres))
         .with_state(pool);
-    compare(runners, "postgres", &app, Arc::new(store)).await
+    compare(runners, "postgres", &app, Arc::new(store)).await?;
+    Ok(())
 }
 
 /// The handler alone, the layer with a claim of its own, and the layer with the claim in the handler's transaction.

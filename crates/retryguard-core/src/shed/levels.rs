@@ -32,6 +32,8 @@ const LEVELS: usize = 32;
 const KEPT: f64 = 0.98;
 /// Nothing is looked for while a smaller share fails.
 const LITTLE: f64 = 0.05;
+/// Nor while a larger share fails: what the server needs is down, and no number in flight is better than another.
+const MOST: f64 = 0.95;
 /// What is left of one failure after a minute or so no longer counts.
 const QUIET: f64 = 1e-5;
 /// Fewer ends say nothing of a number in flight.
@@ -73,7 +75,7 @@ impl Levels {
 
     /// The number in flight that serves most, where that is clearly more than the highest number serves.
     pub(super) fn best(&self) -> Option<f64> {
-        if self.failed < LITTLE * self.ended {
+        if self.failed < LITTLE * self.ended || self.failed > MOST * self.ended {
             return None;
         }
         let (_, at_highest) = self.served().last()?;
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn failures_by_chance_leave_the_number_as_it_is() {
-        for share in [0.0, 0.04, 0.3, 0.9] {
+        for share in [0.0, 0.04, 0.3, 0.9, 1.0] {
             assert_eq!(fed(|_| share).best(), None, "{share}");
         }
     }

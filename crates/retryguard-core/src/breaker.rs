@@ -140,6 +140,7 @@ pub struct Pass {
 
 impl Pass {
     /// Whether the attempt is a probe of a half-open breaker.
+    #[inline]
     #[must_use]
     pub const fn is_probe(self) -> bool {
         self.probe
@@ -239,6 +240,7 @@ impl Breaker {
     }
 
     /// The state at `now`. An open breaker whose time is over still says open until a call asks to pass.
+    #[inline]
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
@@ -251,6 +253,7 @@ impl Breaker {
     }
 
     /// When the next probe may be sent; zero where the breaker is closed, or where a probe may be sent at any time.
+    #[inline]
     pub(crate) fn next_probe(&self) -> Instant {
         match self.state {
             State::Closed => Instant::ZERO,
@@ -423,7 +426,7 @@ impl Breaker {
 
     #[inline]
     fn note_gap(&mut self, now: Instant) {
-        let gap = now.since(self.last_end).as_nanos() as f64;
+        let gap = now.nanos_since(self.last_end) as f64;
         self.last_end = now;
         self.gap += (gap - self.gap) * if self.gap == 0.0 { 1.0 } else { 4.0 * AVERAGED };
     }

@@ -106,6 +106,7 @@ impl Queue {
         self.arrivals.is_empty()
     }
 
+    #[inline]
     fn len(&self) -> usize {
         self.arrivals.len()
     }
@@ -231,18 +232,21 @@ impl Bulkhead {
     }
 
     /// How many places are taken.
+    #[inline]
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
         self.taken
     }
 
     /// How many wait.
+    #[inline]
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
     /// How long a queued ticket may wait.
+    #[inline]
     #[must_use]
     pub const fn wait(&self) -> Duration {
         self.settings.wait
@@ -278,6 +282,7 @@ impl Bulkhead {
     }
 
     /// When the next place can come free by time alone; never where only an attempt that ends can free one.
+    #[inline]
     #[must_use]
     pub fn opens(&self) -> Instant {
         match &self.limiter {

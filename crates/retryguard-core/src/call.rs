@@ -159,24 +159,28 @@ impl Call {
     }
 
     /// Attempts sent so far.
+    #[inline]
     #[must_use]
     pub const fn sent(&self) -> u8 {
         self.sent
     }
 
     /// Retries sent so far.
+    #[inline]
     #[must_use]
     pub const fn retries(&self) -> u8 {
         self.retries
     }
 
     /// Hedges sent so far.
+    #[inline]
     #[must_use]
     pub const fn hedges(&self) -> u8 {
         self.hedges
     }
 
     /// The deadline in force, the policy's included once the call has started.
+    #[inline]
     #[must_use]
     pub const fn deadline(&self) -> Deadline {
         Deadline::at(self.deadline)
@@ -352,12 +356,14 @@ impl Call {
     }
 
     /// Whether the call is over: everything it held has been given back.
+    #[inline]
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
     /// Whether the call waits for a place in the bulkhead.
+    #[inline]
     #[must_use]
     pub const fn is_queued(&self) -> bool {
         matches!(self.state, State::Queued(_))

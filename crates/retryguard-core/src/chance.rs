@@ -15,6 +15,7 @@ pub trait Chance {
 
     /// Whether an event of probability `share` happens. Never asked of the driver's generator where the
     /// answer is certain, so that a policy without jitter draws nothing.
+    #[inline]
     fn happens(&mut self, share: Ratio) -> bool {
         if share >= Ratio::ONE {
             return true;

@@ -25,6 +25,7 @@ impl Criticality {
     ];
 
     /// The position in [`Criticality::ALL`].
+    #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize

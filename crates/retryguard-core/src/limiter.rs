@@ -175,7 +175,7 @@ impl Limiter {
 
     #[inline]
     pub(crate) fn on_start(&mut self, now: Instant) {
-        self.last_gap = now.since(self.last_start).as_nanos() as f64;
+        self.last_gap = now.nanos_since(self.last_start) as f64;
         self.last_start = now;
         if self.limit == f64::INFINITY || !self.met {
             self.gap += (self.last_gap - self.gap) * if self.gap == 0.0 { 1.0 } else { SLOWLY };

@@ -19,6 +19,7 @@ impl Outcome {
     }
 
     /// The failure, if it is one.
+    #[inline]
     #[must_use]
     pub const fn failure(&self) -> Option<&Failure> {
         match self {

@@ -62,7 +62,7 @@ impl Pace {
         allowed: Option<Duration>,
         now: Instant,
     ) -> f64 {
-        let gap = now.since(self.last_end).as_nanos() as f64 * 1e-9;
+        let gap = now.nanos_since(self.last_end) as f64 * 1e-9;
         self.last_end = now;
         let weight = RECENT.max((gap * 0.5).min(0.5));
         if let Some(allowed) = allowed {

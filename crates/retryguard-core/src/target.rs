@@ -262,6 +262,7 @@ impl Target {
     }
 
     /// The guard's state; on where there is none.
+    #[inline]
     #[must_use]
     pub fn guard_state(&self) -> guard::State {
         self.guard.as_ref().map_or(guard::State::On, Guard::state)
@@ -342,6 +343,7 @@ impl Target {
     }
 
     /// How many attempts are under way.
+    #[inline]
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
         self.bulkhead.in_flight()
@@ -354,6 +356,7 @@ impl Target {
     }
 
     /// How many attempts wait for a place.
+    #[inline]
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.bulkhead.waiting()

@@ -17,24 +17,28 @@ impl Instant {
     pub const NEVER: Self = Self(u64::MAX);
 
     /// The instant that lies `nanos` nanoseconds after the origin.
+    #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// The instant that lies `millis` milliseconds after the origin.
+    #[inline]
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
     /// The instant that lies `secs` seconds after the origin.
+    #[inline]
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
     /// Nanoseconds since the origin.
+    #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
@@ -52,6 +56,13 @@ impl Instant {
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The nanoseconds since `earlier`; zero if `earlier` is in fact later.
+    #[inline]
+    #[must_use]
+    pub const fn nanos_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
     }
 
     /// The time until `later`; zero if it has passed.

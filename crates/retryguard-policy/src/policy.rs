@@ -160,6 +160,7 @@ pub struct Idempotency {
 
 impl Idempotency {
     /// Whether a request of this method may be sent twice without a key.
+    #[inline]
     #[must_use]
     pub fn covers(&self, method: &str) -> bool {
         self.retry_non_idempotent || self.methods.iter().any(|known| known == method)

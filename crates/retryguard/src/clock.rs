@@ -9,6 +9,75 @@ use retryguard_core::{Chance, Instant};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     origin: tokio::time::Instant,
+    /// The same moment by [`raw::nanos`].
+    raw_origin: u64,
+}
+
+/// Whether tokio's clock can be paused in this build: tokio then has `pause`, which it has with its feature `test-util`
+/// alone. A feature of ours could not tell, because it is tokio's that a program's tests switch on.
+const PAUSABLE: bool = {
+    // The glob of a block comes before the names around the block: this is tokio's `pause` where there is one, and the
+    // function below otherwise.
+    #[allow(
+        unused_imports,
+        clippy::wildcard_imports,
+        reason = "nothing is imported without the feature"
+    )]
+    use tokio::time::*;
+    is_pausable(pause)
+};
+
+const fn is_pausable<T: Pause>(_: fn() -> T) -> bool {
+    T::EXISTS
+}
+
+/// What a function `pause` returns, which tells whose it is.
+trait Pause {
+    const EXISTS: bool;
+}
+
+struct Absent;
+
+impl Pause for () {
+    const EXISTS: bool = true;
+}
+
+impl Pause for Absent {
+    const EXISTS: bool = false;
+}
+
+#[allow(dead_code, reason = "hidden by tokio's where that exists")]
+const fn pause() -> Absent {
+    Absent
+}
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod raw {
+    use nix::time::{ClockId, clock_gettime};
+
+    pub(super) const EXISTS: bool = true;
+
+    /// The monotonic clock, which is tokio's too. Half of the instructions that `Instant` and `Duration` take.
+    #[inline]
+    pub(super) fn nanos() -> u64 {
+        // Every Linux has this clock.
+        let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else {
+            return 0;
+        };
+        let seconds = now.tv_sec().cast_unsigned();
+        seconds
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(now.tv_nsec().cast_unsigned())
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+mod raw {
+    pub(super) const EXISTS: bool = false;
+
+    pub(super) const fn nanos() -> u64 {
+        0
+    }
 }
 
 impl Clock {
@@ -19,6 +88,7 @@ impl Clock {
     pub(crate) fn start() -> Self {
         Self {
             origin: tokio::time::Instant::now(),
+            raw_origin: raw::nanos(),
         }
     }
 
@@ -28,6 +98,9 @@ impl Clock {
         reason = "this is the adapter that reads the clock"
     )]
     pub(crate) fn now(&self) -> Instant {
+        if raw::EXISTS && !PAUSABLE {
+            return Instant::from_nanos(raw::nanos().saturating_sub(self.raw_origin));
+        }
         self.instant(tokio::time::Instant::now())
     }
 
@@ -47,6 +120,7 @@ impl Clock {
     }
 
     /// A moment of the machines' as tokio sees it; far in the future where it does not fit.
+    #[inline]
     pub(crate) fn moment(&self, at: Instant) -> tokio::time::Instant {
         let span = Duration::from_nanos(at.as_nanos()).min(FAR);
         self.origin + span
@@ -103,6 +177,7 @@ pub(crate) async fn sleep(span: Duration) {
 pub(crate) struct Random;
 
 impl Chance for Random {
+    #[inline]
     #[expect(clippy::disallowed_methods, reason = "this is the adapter that draws")]
     fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { fastrand::u64(..bound) }
@@ -118,6 +193,31 @@ pub(crate) fn random_bits() -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// This build has `test-util`, so that the paused clock must be read.
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_is_noticed() {
+        const { assert!(PAUSABLE) };
+        let clock = Clock::start();
+        let before = clock.now();
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!(clock.now().since(before), Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn both_clocks_run_alike() {
+        let clock = Clock::start();
+        let raw = || raw::nanos().saturating_sub(clock.raw_origin);
+        if raw::EXISTS {
+            let (before, now, after) = (raw(), clock.now().as_nanos(), raw());
+            // The two origins were read one after the other.
+            let apart = u64::try_from(Duration::from_secs(60).as_nanos()).unwrap();
+            assert!(
+                before <= now + apart && now <= after + apart,
+                "{before} {now} {after}"
+            );
+        }
+    }
 
     /// `retryguard-deadline-ms: 18446744073709551615` wrapped around in 64 bits of nanoseconds and had passed
     /// before the call began; so did gRPC's longest timeout, 99999999 hours.

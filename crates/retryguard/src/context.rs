@@ -21,6 +21,9 @@
 //! ```
 
 use std::{
+    cell::RefCell,
+    future::poll_fn,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU8, Ordering},
@@ -32,9 +35,17 @@ use retryguard_core::Criticality;
 use tower_layer::Layer;
 use tower_service::Service;
 
-tokio::task_local! {
-    static CONTEXT: Context;
+thread_local! {
+    /// The context of the task that this thread polls at present. Moved in and out around every poll, so that a poll clones
+    /// nothing.
+    static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
+
+    /// Marks that no context uses any more, kept for the next request of this thread.
+    static SPARE: RefCell<Vec<Arc<AtomicU8>>> = const { RefCell::new(Vec::new()) };
 }
+
+/// How many marks a thread keeps.
+const SPARES: usize = 256;
 
 /// The request that the present task works on.
 #[derive(Debug, Clone)]
@@ -53,19 +64,21 @@ impl Context {
         Self {
             deadline,
             criticality,
-            retried: Arc::new(AtomicU8::new(0)),
+            retried: spare().unwrap_or_default(),
         }
     }
 
     /// The context of the present task, to be handed to a task that it spawns.
     #[must_use]
     pub fn current() -> Option<Self> {
-        CONTEXT.try_with(Clone::clone).ok()
+        with_current(Clone::clone)
     }
 
     /// Runs a future in this context.
     pub async fn scope<F: Future>(self, future: F) -> F::Output {
-        CONTEXT.scope(self, future).await
+        let mut context = Some(self);
+        let mut future = pin!(future);
+        poll_fn(|cx| enter(&mut context, || future.as_mut().poll(cx))).await
     }
 
     /// Puts this context into a request's extensions, for client layers that run in another task.
@@ -73,9 +86,18 @@ impl Context {
         request.extensions_mut().insert(self);
     }
 
-    /// Runs a function in this context.
-    pub(crate) fn enter<R>(&self, function: impl FnOnce() -> R) -> R {
-        CONTEXT.sync_scope(self.clone(), function)
+    /// The request has been answered: the mark is kept for the next one, unless a task still has this context.
+    pub(crate) fn recycle(mut self) {
+        if let Some(retried) = Arc::get_mut(&mut self.retried) {
+            *retried.get_mut() = 0;
+            // Without the thread's storage, at the end of the thread, the mark is dropped.
+            let _ = SPARE.try_with(|spare| {
+                let mut spare = spare.borrow_mut();
+                if spare.len() < SPARES {
+                    spare.push(self.retried);
+                }
+            });
+        }
     }
 
     /// When the request must be answered.
@@ -101,18 +123,50 @@ impl Context {
     }
 }
 
+fn spare() -> Option<Arc<AtomicU8>> {
+    SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten()
+}
+
+/// Runs a function in the context that `slot` holds.
+#[inline]
+pub(crate) fn enter<R>(slot: &mut Option<Context>, function: impl FnOnce() -> R) -> R {
+    /// Swaps again when it is dropped, a panic of the function included.
+    struct Restore<'a>(&'a mut Option<Context>);
+    impl Drop for Restore<'_> {
+        #[inline]
+        fn drop(&mut self) {
+            swap_current(self.0);
+        }
+    }
+    swap_current(slot);
+    let _restore = Restore(slot);
+    function()
+}
+
+#[inline]
+fn swap_current(slot: &mut Option<Context>) {
+    // Without the thread's storage, at the end of the thread, there is no context.
+    let _ = CURRENT.try_with(|current| std::mem::swap(&mut *current.borrow_mut(), slot));
+}
+
+#[inline]
+fn with_current<R>(read: impl FnOnce(&Context) -> R) -> Option<R> {
+    CURRENT
+        .try_with(|current| current.borrow().as_ref().map(read))
+        .ok()
+        .flatten()
+}
+
 /// What the calls of the present task inherit.
 #[inline]
 pub(crate) fn inherited() -> Option<(Option<tokio::time::Instant>, Criticality)> {
-    CONTEXT
-        .try_with(|context| (context.deadline, context.criticality))
-        .ok()
+    with_current(|context| (context.deadline, context.criticality))
 }
 
 /// Notes that a call of the present task failed after `layers` layers have retried it.
 pub(crate) fn note_retried(layers: u8) {
-    // A task without a context is no server's work: there is nobody above to be told.
-    let _ = CONTEXT.try_with(|context| context.note_retried(layers));
+    // A task without a context does not serve a request: no layer above reads the mark.
+    let _ = with_current(|context| context.note_retried(layers));
 }
 
 /// Puts the context of the calling task into every request. For a place above a `Buffer`, or above anything else that

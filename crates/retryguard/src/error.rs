@@ -67,7 +67,7 @@ pub enum Error<E> {
     Refused {
         /// The part that refused.
         refusal: Refusal,
-        /// How long to stay away, where somebody said so.
+        /// How long to stay away, where the target or a part of the policy said so.
         retry_after: Option<Duration>,
     },
     /// The last attempt ran out of time.
@@ -76,7 +76,7 @@ pub enum Error<E> {
         attempts: u8,
         /// Why there was no other.
         refusal: Refusal,
-        /// How long to stay away, where somebody said so.
+        /// How long to stay away, where the target or a part of the policy said so.
         retry_after: Option<Duration>,
     },
     /// The last attempt failed without a response.
@@ -87,7 +87,7 @@ pub enum Error<E> {
         attempts: u8,
         /// Why there was no other.
         refusal: Refusal,
-        /// How long to stay away, where somebody said so.
+        /// How long to stay away, where the target or a part of the policy said so.
         retry_after: Option<Duration>,
     },
     /// The service below said that it will never be ready again.
@@ -127,7 +127,7 @@ impl<E: StdError + 'static> StdError for Error<E> {
             Self::Failed { error, .. } | Self::NotReady(error) => error,
             Self::Refused { .. } | Self::TimedOut { .. } => return None,
         };
-        // The box itself is no link of the chain: whoever looks for hyper's or tonic's errors in it finds them.
+        // The box itself is not part of the chain: code that looks for hyper's or tonic's errors finds them.
         Some(error.downcast_ref().map_or(error, BoxedError::get_ref))
     }
 }

@@ -77,7 +77,7 @@ impl TargetHandle {
     }
 }
 
-/// A target that lives only as long as somebody else has it.
+/// A target that lives only as long as a layer or a handle holds it.
 pub(crate) struct WeakTarget(Weak<Shared>);
 
 impl WeakTarget {

@@ -99,7 +99,7 @@ pub struct Report {
     pub failed: Option<(FailureKind, Refusal)>,
     /// How many layers below have retried the failure.
     pub retried_below: u8,
-    /// How long the caller should stay away, where somebody said so.
+    /// How long the caller should stay away, where the target or a part of the policy said so.
     pub retry_after: Option<Duration>,
 }
 

@@ -19,7 +19,7 @@ use retryguard_policy::Service;
 
 use crate::{
     clock::{Clock, Random},
-    sync::{AtomicU32, Mutex, MutexGuard},
+    sync::{AtomicU32, Mutex, MutexGuard, lock},
     telemetry::Telemetry,
 };
 
@@ -127,6 +127,7 @@ impl Shared {
         })
     }
 
+    #[inline]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -144,6 +145,7 @@ impl Shared {
         self.version.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(crate) fn policy(&self) -> (u32, Arc<Service>) {
         let state = self.lock();
         (self.version(), state.policy.clone())
@@ -189,7 +191,7 @@ impl Shared {
         self.tell(state);
     }
 
-    /// False where somebody observes it already.
+    /// False where there is an observer already.
     pub(crate) fn observe(&self, observer: Observer) -> bool {
         self.observer.set(observer).is_ok()
     }
@@ -224,9 +226,7 @@ impl Shared {
 
     #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock is a defect of ours in a debug build; the counts it leaves are still better
-        // than a service that answers nothing any more.
-        self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state.0)
     }
 }
 

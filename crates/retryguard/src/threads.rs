@@ -157,7 +157,7 @@ fn calls_that_are_dropped_anywhere_give_their_places_back() {
             .collect();
         let steady = layer.layer(target.clone());
         let steady = thread::spawn(move || block_on(steady.oneshot(())).is_ok());
-        assert_eq!(steady.join().ok(), Some(true), "whoever stays is served");
+        assert_eq!(steady.join().ok(), Some(true), "a call that stays is served");
         join_all(fickle);
         let status = layer.handle().status();
         assert_eq!((status.in_flight, status.waiting), (0, 0));

@@ -136,6 +136,7 @@ impl Call {
         self.keep(charge);
     }
 
+    #[inline]
     pub(super) fn waiter(&self) -> Waiter {
         Waiter {
             ticket: self.ticket,

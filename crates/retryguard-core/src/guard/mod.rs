@@ -263,6 +263,7 @@ impl Guard {
     }
 
     /// The state.
+    #[inline]
     #[must_use]
     pub fn state(&self) -> State {
         match &self.machine {
@@ -273,6 +274,7 @@ impl Guard {
     }
 
     /// The share of retries that are let through.
+    #[inline]
     #[must_use]
     pub fn share(&self) -> Ratio {
         match (self.state(), self.settings.mode) {

@@ -15,6 +15,7 @@ pub enum AttemptKind {
 
 impl AttemptKind {
     /// The word used in tags and metric labels.
+    #[inline]
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -41,6 +42,7 @@ pub struct Permit {
 
 impl Permit {
     /// The kind of attempt it was given for.
+    #[inline]
     #[must_use]
     pub const fn kind(&self) -> AttemptKind {
         self.kind
@@ -54,6 +56,7 @@ impl Permit {
     }
 
     /// Whether the attempt probes a half-open breaker.
+    #[inline]
     #[must_use]
     pub fn is_probe(&self) -> bool {
         self.pass.is_some_and(Pass::is_probe)

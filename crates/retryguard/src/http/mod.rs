@@ -3,6 +3,7 @@
 mod buffered;
 mod endpoints;
 mod errors;
+mod headers;
 mod layer;
 mod patience;
 mod peek;
@@ -12,6 +13,8 @@ pub mod tags;
 
 pub use buffered::{Buffered, BufferedFuture, BufferedLayer};
 pub use endpoints::{BaseUri, HttpEndpoints};
+#[cfg(feature = "reqwest")]
+pub(crate) use headers::caller;
 pub use layer::{HttpLayer, HttpService};
 pub use patience::BodyTimedOut;
 #[cfg(feature = "reqwest")]
@@ -19,7 +22,7 @@ pub(crate) use patience::PatientBody;
 pub(crate) use patience::{Patience, Pause};
 pub(crate) use peek::is_grpc;
 pub use peek::{GrpcStatus, Peek, PeekBody, PeekFuture};
-pub use protocol::{Http, KeptRequest, NetworkFailure};
 #[cfg(feature = "reqwest")]
-pub(crate) use protocol::{caller, read_request};
+pub(crate) use protocol::{Has, note_idempotency, read_request};
+pub use protocol::{Http, KeptRequest, NetworkFailure};
 pub use replay::{ReplayBody, Superseded};

@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -139,9 +139,13 @@ fn with_status<B: Body>(
 pub(super) struct Trailers(pub(super) HeaderMap);
 
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
-    headers
-        .get(CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+    headers.get(CONTENT_TYPE).is_some_and(is_grpc_type)
+}
+
+/// Whether a content type is one of gRPC's.
+#[inline]
+pub(super) fn is_grpc_type(value: &HeaderValue) -> bool {
+    value.as_bytes().starts_with(b"application/grpc")
 }
 
 pin_project! {

@@ -1,24 +1,16 @@
 //! How HTTP and gRPC requests are read, tagged and judged.
 
-use std::{
-    error::Error as StdError,
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-    time::Duration,
-};
+use std::{error::Error as StdError, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, Version,
-    header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION},
-    request,
-};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version, request};
 use http_body::Body;
 use retryguard_core::{Outcome, target::AttemptKind};
 use retryguard_policy::{Classifier, NetworkError, Service as ServicePolicy};
 
 use super::{
     errors,
+    headers::KeptHeaders,
     patience::Patience,
     peek::{GrpcStatus, Trailers, is_grpc},
     replay::{ReplayBody, ReplaySource},
@@ -106,27 +98,30 @@ impl Http {
             .is_some_and(|is_idempotent| is_idempotent(method, path))
     }
 
-    /// Writes what the server may know of an attempt; `inside` where it is one of our own.
+    /// Writes what the server may know of an attempt.
     pub(crate) fn write_tags(
         &self,
         headers: &mut HeaderMap,
+        has: Has,
         feature: Option<&HeaderValue>,
         sending: &Sending,
-        inside: bool,
     ) {
         // Servers that know nothing of our tags are told of the deadline in gRPC's own words.
         if let Some(left) = sending.left
-            && is_grpc(headers)
+            && has.grpc
         {
             headers.insert(tags::GRPC_TIMEOUT, tags::grpc_timeout_of(left));
         }
-        if !inside {
-            tags::remove(headers);
+        if !has.inside {
+            if has.tags {
+                tags::remove(headers);
+            }
             return;
         }
         let attempt = &sending.attempt;
         tags::write_attempt(
             headers,
+            has.tags,
             attempt.number,
             attempt.kind,
             sending.criticality,
@@ -149,6 +144,17 @@ impl Http {
     }
 }
 
+/// What is known of a request and of the server that it goes to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Has {
+    /// The request has tags of ours, or gRPC's timeout.
+    pub(crate) tags: bool,
+    /// It is one of gRPC.
+    pub(crate) grpc: bool,
+    /// The server is one of our own.
+    pub(crate) inside: bool,
+}
+
 /// What is kept of an HTTP request.
 pub struct KeptRequest<B> {
     head: Head,
@@ -163,7 +169,7 @@ struct Head {
     method: Method,
     uri: Uri,
     version: Version,
-    headers: HeaderMap,
+    headers: KeptHeaders,
     extensions: http::Extensions,
 }
 
@@ -181,13 +187,11 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
             extensions,
             ..
         } = parts;
-        let (asked, feature) = read_request(
-            &method,
-            &mut headers,
-            (extensions.get::<Tags>(), extensions.get::<Context>()),
-            self.is_idempotent(&method, uri.path()),
-            policy,
-        );
+        let by_hand = self.is_idempotent(&method, uri.path());
+        let idempotent = note_idempotency(&method, &mut headers, by_hand, policy);
+        let headers = KeptHeaders::new(headers);
+        let own = (extensions.get::<Tags>(), extensions.get::<Context>());
+        let (asked, feature) = read_request(idempotent, headers.left(), own, policy);
         let kept = KeptRequest {
             head: Head {
                 method,
@@ -224,9 +228,14 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
         *request.method_mut() = kept.head.method.clone();
         *request.uri_mut() = kept.head.uri.clone();
         *request.version_mut() = kept.head.version;
-        *request.headers_mut() = kept.head.headers.clone();
+        *request.headers_mut() = kept.head.headers.next();
         *request.extensions_mut() = kept.head.extensions.clone();
-        self.write_tags(request.headers_mut(), kept.feature.as_ref(), sending, kept.inside);
+        let has = Has {
+            tags: kept.head.headers.tagged,
+            grpc: kept.head.headers.grpc,
+            inside: kept.inside,
+        };
+        self.write_tags(request.headers_mut(), has, kept.feature.as_ref(), sending);
         Some(request)
     }
 
@@ -235,7 +244,7 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
     }
 
     fn caller(&self, kept: &Self::Kept) -> u64 {
-        caller(&kept.head.headers)
+        kept.head.headers.caller()
     }
 
     fn context<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Context> {
@@ -243,14 +252,13 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
     }
 }
 
-/// What a request says of itself: by its method, its key, its tags, the context that it carries and its gRPC timeout.
-pub(crate) fn read_request(
+/// Whether a request may be done twice, by its method or its key. Gives it a key where the policy says so.
+pub(crate) fn note_idempotency(
     method: &Method,
     headers: &mut HeaderMap,
-    (own, carried): (Option<&Tags>, Option<&Context>),
     by_hand: bool,
     policy: &ServicePolicy,
-) -> (Asked, Option<HeaderValue>) {
+) -> bool {
     let rules = &policy.idempotency;
     let by_nature = by_hand || rules.covers(method.as_str());
     // Most requests are idempotent by their method, and the name of the header would be parsed for each.
@@ -263,7 +271,16 @@ pub(crate) fn read_request(
         headers.insert(name, key());
         keyed = true;
     }
-    let received = tags::Received::left(headers);
+    by_nature || keyed
+}
+
+/// What a request says of itself: by its tags, the context that it carries and what its headers leave of a deadline.
+pub(crate) fn read_request(
+    idempotent: bool,
+    received: Option<Duration>,
+    (own, carried): (Option<&Tags>, Option<&Context>),
+    policy: &ServicePolicy,
+) -> (Asked, Option<HeaderValue>) {
     let left = match (own.and_then(|own| own.deadline), received) {
         (Some(own), Some(received)) => Some(own.min(received)),
         (own, received) => own.or(received),
@@ -278,7 +295,7 @@ pub(crate) fn read_request(
         criticality: own
             .and_then(|own| own.criticality)
             .or(carried.map(Context::criticality)),
-        idempotent: own.and_then(|own| own.idempotent).unwrap_or(by_nature || keyed),
+        idempotent: own.and_then(|own| own.idempotent).unwrap_or(idempotent),
         replayable: true,
         feature_off: feature
             .is_some_and(|feature| policy.target.features_off.iter().any(|off| **off == *feature)),
@@ -287,18 +304,6 @@ pub(crate) fn read_request(
         asked,
         feature.and_then(|feature| HeaderValue::from_str(feature).ok()),
     )
-}
-
-/// A number for whom the target takes the sender of a request for: its credentials. Requests without any are one caller.
-pub(crate) fn caller(headers: &HeaderMap) -> u64 {
-    const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-    let mut hasher = DefaultHasher::new();
-    for name in [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, API_KEY] {
-        for value in headers.get_all(&name) {
-            (name.as_str(), value.as_bytes()).hash(&mut hasher);
-        }
-    }
-    hasher.finish()
 }
 
 /// A fresh idempotency key: 128 random bits, quoted as the draft standard has it.
@@ -316,7 +321,7 @@ impl<B, E: StdError + 'static> Judge<Response<B>, E> for Http {
         }
     }
 
-    /// The report goes with the response, for whoever wants to know how it came about.
+    /// The report goes with the response: [`Report::of`] reads it.
     #[inline]
     fn conclude(&self, response: &mut Response<B>, report: &Report) {
         report.attach(response.extensions_mut());
@@ -325,17 +330,15 @@ impl<B, E: StdError + 'static> Judge<Response<B>, E> for Http {
 
 fn judge_response<B>(response: &Response<B>, classifier: &Classifier) -> Outcome {
     let status = response.status().as_u16();
-    if is_grpc(response.headers()) && status == 200 {
-        let code = response
-            .extensions()
-            .get::<GrpcStatus>()
-            .map_or(0, |status| status.0);
-        if code == 0 {
-            return Outcome::Success;
-        }
+    // The status of gRPC is among the extensions where it is known, and an empty map of these is seen at once.
+    if status == 200
+        && let Some(GrpcStatus(code)) = response.extensions().get()
+        && *code != 0
+        && is_grpc(response.headers())
+    {
         let trailers = response.extensions().get::<Trailers>();
         let hints = tags::read_hints(trailers.map_or(response.headers(), |trailers| &trailers.0));
-        return classifier.grpc(code, hints);
+        return classifier.grpc(*code, hints);
     }
     if status < 400 {
         return Outcome::Success;

@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(whole(second).await, "one two three");
     }
 
-    /// The body of an attempt that was given up said "wait" and woke nobody: its connection waited for ever.
+    /// The body of an attempt that was given up returned `Pending` without keeping the waker: its connection waited for ever.
     #[tokio::test]
     async fn an_attempt_that_waits_for_the_body_is_told_that_it_is_given_up() {
         struct Silent;

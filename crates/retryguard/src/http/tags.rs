@@ -3,7 +3,7 @@
 //! A server that knows who asks, how much it matters and how often it was asked before can answer better
 //! than yes or no; a client that is told how long to stay away need not guess.
 
-use std::time::Duration;
+use std::{cell::RefCell, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use retryguard_core::{Criticality, outcome::Hints, target::AttemptKind};
@@ -106,10 +106,18 @@ impl Received {
     }
 
     /// What both leave.
+    #[cfg(any(test, feature = "reqwest"))]
     pub(crate) fn left(headers: &HeaderMap) -> Option<Duration> {
-        if !is_tagged(headers) {
-            return None;
+        if is_tagged(headers) {
+            Self::left_of_tagged(headers)
+        } else {
+            None
         }
+    }
+
+    /// The same of a request that is known to have tags.
+    #[cold]
+    pub(super) fn left_of_tagged(headers: &HeaderMap) -> Option<Duration> {
         let own = number(headers, &DEADLINE).map(Duration::from_millis);
         match (own, Self::grpc_timeout(headers)) {
             (Some(own), Some(grpc)) => Some(own.min(grpc)),
@@ -140,6 +148,7 @@ impl Received {
 /// Writes what a client says of one attempt.
 pub(crate) fn write_attempt(
     headers: &mut HeaderMap,
+    tagged: bool,
     number: u8,
     kind: AttemptKind,
     criticality: Criticality,
@@ -148,29 +157,75 @@ pub(crate) fn write_attempt(
 ) {
     headers.reserve(4);
     headers.insert(ATTEMPT, attempt_number(number));
-    headers.insert(ATTEMPT_KIND, HeaderValue::from_static(kind.as_str()));
-    headers.insert(CRITICALITY, HeaderValue::from_static(criticality.as_str()));
+    headers.insert(ATTEMPT_KIND, kind_value(kind));
+    headers.insert(CRITICALITY, criticality_value(criticality));
     if let Some(left) = left {
-        headers.insert(DEADLINE, HeaderValue::from(whole_millis(left)));
+        headers.insert(DEADLINE, millis(left));
     }
     match call_left {
         Some(call_left) if Some(call_left) != left => {
-            headers.insert(CALL_DEADLINE, HeaderValue::from(whole_millis(call_left)));
+            headers.insert(CALL_DEADLINE, millis(call_left));
         }
-        _ => {
+        _ if tagged => {
             headers.remove(CALL_DEADLINE);
         }
+        _ => {}
     }
+}
+
+/// A span as a number of milliseconds. The first attempts of a service all have the same time left, so that the thread
+/// keeps the last values: making one takes two allocations.
+fn millis(left: Duration) -> HeaderValue {
+    const KEPT: usize = 4;
+    const ZERO: (u64, HeaderValue) = (0, HeaderValue::from_static("0"));
+    thread_local! {
+        static LAST: RefCell<[(u64, HeaderValue); KEPT]> = const { RefCell::new([ZERO; KEPT]) };
+    }
+    let left = whole_millis(left);
+    let kept = LAST.try_with(|last| {
+        let kept = &mut last.borrow_mut()[left as usize % KEPT];
+        if kept.0 != left {
+            *kept = (left, HeaderValue::from(left));
+        }
+        kept.1.clone()
+    });
+    kept.unwrap_or_else(|_| HeaderValue::from(left))
+}
+
+/// Values that are made by the compiler. `from_static` checks each character where it runs.
+macro_rules! value {
+    ($text:literal) => {{
+        const VALUE: HeaderValue = HeaderValue::from_static($text);
+        VALUE
+    }};
 }
 
 /// The number of an attempt. Hardly any call has more than four, and a number that is made takes an allocation.
 fn attempt_number(number: u8) -> HeaderValue {
     match number {
-        1 => HeaderValue::from_static("1"),
-        2 => HeaderValue::from_static("2"),
-        3 => HeaderValue::from_static("3"),
-        4 => HeaderValue::from_static("4"),
+        1 => value!("1"),
+        2 => value!("2"),
+        3 => value!("3"),
+        4 => value!("4"),
         number => HeaderValue::from(u16::from(number)),
+    }
+}
+
+fn kind_value(kind: AttemptKind) -> HeaderValue {
+    match kind {
+        AttemptKind::First => value!("first"),
+        AttemptKind::Retry => value!("retry"),
+        AttemptKind::Hedge => value!("hedge"),
+    }
+}
+
+/// The word for how much a request matters.
+pub(crate) fn criticality_value(criticality: Criticality) -> HeaderValue {
+    match criticality {
+        Criticality::Sheddable => value!("sheddable"),
+        Criticality::SheddablePlus => value!("sheddable-plus"),
+        Criticality::Critical => value!("critical"),
+        Criticality::CriticalPlus => value!("critical-plus"),
     }
 }
 
@@ -178,11 +233,18 @@ fn attempt_number(number: u8) -> HeaderValue {
 /// and most requests from outside have none.
 pub(crate) fn is_tagged(headers: &HeaderMap) -> bool {
     const MANY: usize = 32;
-    let is_tag = |name: &HeaderName| {
-        let name = name.as_str().as_bytes();
-        name.starts_with(b"retryguard-") || name == b"grpc-timeout"
-    };
     headers.len() > MANY || headers.keys().any(is_tag)
+}
+
+/// Whether a header is a tag of ours, or gRPC's timeout.
+#[inline]
+pub(super) fn is_tag(name: &HeaderName) -> bool {
+    let name = name.as_str().as_bytes();
+    match name.first() {
+        Some(b'r') => name.starts_with(b"retryguard-"),
+        Some(b'g') => name == b"grpc-timeout",
+        _ => false,
+    }
 }
 
 /// Everything that we say of a request.
@@ -195,6 +257,9 @@ const OF_REQUESTS: [HeaderName; 7] = [
     DEADLINE,
     CALL_DEADLINE,
 ];
+
+/// How many headers an attempt is given at the most: these, and gRPC's timeout.
+pub(super) const MOST: usize = 8;
 
 /// Takes our tags off a request.
 pub(crate) fn remove(headers: &mut HeaderMap) {
@@ -300,7 +365,7 @@ mod tests {
         let call_left = Some(Duration::from_secs(9));
         let mut read = |call_left| {
             let level = Criticality::SheddablePlus;
-            write_attempt(&mut map, 3, AttemptKind::Retry, level, left, call_left);
+            write_attempt(&mut map, true, 3, AttemptKind::Retry, level, left, call_left);
             Received::read(&map)
         };
         let expected = Received {
@@ -321,6 +386,26 @@ mod tests {
             }
         );
         assert!(!map.contains_key(CALL_DEADLINE));
+    }
+
+    #[test]
+    fn words_are_those_of_the_types() {
+        for kind in [AttemptKind::First, AttemptKind::Retry, AttemptKind::Hedge] {
+            assert_eq!(kind_value(kind), kind.as_str());
+        }
+        for level in Criticality::ALL {
+            assert_eq!(criticality_value(level), level.as_str());
+        }
+        for number in [1, 2, 3, 4, 5, 255] {
+            assert_eq!(attempt_number(number), number.to_string().as_str());
+        }
+    }
+
+    #[test]
+    fn a_kept_number_is_the_right_one() {
+        for left in [0, 1, 4, 8, 9_999, 10_000, 4, 10_000] {
+            assert_eq!(millis(Duration::from_millis(left)), left.to_string().as_str());
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) fn read(path: &Path) -> Result<String, RemoteError> {
     Ok(text)
 }
 
-/// Looks at the file for as long as somebody wants to know.
+/// Looks at the file for as long as there is a receiver.
 pub(super) async fn follow(path: PathBuf, mut known: String, live: Weak<Inner>) {
     let mut complained = false;
     loop {

@@ -52,7 +52,7 @@ impl PolicyServer {
     }
 
     /// Sends this bearer token with every request: the text of the server's `tokenFile`, without its line end. It is
-    /// never logged, and does not follow a redirect to another host or port. Whoever can read the traffic can read it,
+    /// never logged, and does not follow a redirect to another host or port. A third party that can read the traffic can read it,
     /// so beyond this machine the address should be one of TLS.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
@@ -178,12 +178,12 @@ impl Poller {
         if clock::now().duration_since(self.heard) < after {
             return None;
         }
-        // Whoever answers next is asked for all of it.
+        // The next server is asked for the whole policy.
         self.etag = None;
         self.original.take().map(|original| original.text)
     }
 
-    /// Polls for as long as somebody wants to know. Polls are spread over the period, so that a fleet does
+    /// Polls for as long as there is a receiver. Polls are spread over the period, so that a fleet does
     /// not poll together; after a failure they back off, so that a server that is down is not asked faster.
     pub(super) async fn follow(mut self, live: Weak<Inner>) {
         let backoff = Backoff {
@@ -213,7 +213,7 @@ impl Poller {
                         tracing::warn!(
                             target: "retryguard",
                             url = self.shown,
-                            "nobody stands by the decisions in the policy any more: the user's own is back"
+                            "the decisions in the policy have expired: the user's own policy is in force again"
                         );
                         live_now.offer(&text);
                     }
@@ -257,7 +257,7 @@ fn bearer(token: &str) -> Result<header::HeaderValue, RemoteError> {
     }
     let mut value =
         header::HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| RemoteError::Token)?;
-    // Whoever prints the request sees that there is one.
+    // A request that is printed shows that there is a token, and not which.
     value.set_sensitive(true);
     Ok(value)
 }

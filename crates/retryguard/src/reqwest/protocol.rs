@@ -6,7 +6,7 @@ use retryguard_policy::{Classifier, NetworkError, Service as ServicePolicy};
 
 use super::{Tagged, redirects::AttemptError};
 use crate::{
-    http::{Http, caller, read_request, tags},
+    http::{Has, Http, caller, is_grpc, note_idempotency, read_request, tags},
     protocol::{Asked, Judge, Protocol, Report, Sending},
 };
 
@@ -39,16 +39,15 @@ impl Protocol<Tagged> for Reqwest {
     type Attempt = ::reqwest::Request;
 
     fn accept(&self, tagged: Tagged, policy: &ServicePolicy) -> (Asked, Kept) {
-        let Tagged { mut request, tags } = tagged;
+        let Tagged {
+            mut request,
+            tags: own,
+        } = tagged;
         let method = request.method().clone();
         let by_hand = self.http.is_idempotent(&method, request.url().path());
-        let (asked, feature) = read_request(
-            &method,
-            request.headers_mut(),
-            (Some(&tags), None),
-            by_hand,
-            policy,
-        );
+        let idempotent = note_idempotency(&method, request.headers_mut(), by_hand, policy);
+        let received = tags::Received::left(request.headers());
+        let (asked, feature) = read_request(idempotent, received, (Some(&own), None), policy);
         let replayable = match request.body() {
             None => true,
             // A body in memory is cloned by counting; one that streams has no bytes to show.
@@ -73,23 +72,30 @@ impl Protocol<Tagged> for Reqwest {
             kept.request.as_ref()?.try_clone()?
         } else {
             let request = kept.request.take()?;
-            kept.caller = caller(request.headers());
+            kept.caller = caller_of(&request);
             request
         };
-        self.http
-            .write_tags(request.headers_mut(), kept.feature.as_ref(), sending, kept.inside);
+        let headers = request.headers_mut();
+        let has = Has {
+            tags: tags::is_tagged(headers),
+            grpc: is_grpc(headers),
+            inside: kept.inside,
+        };
+        self.http.write_tags(headers, has, kept.feature.as_ref(), sending);
         Some(request)
     }
 
     fn caller(&self, kept: &Kept) -> u64 {
-        kept.request
-            .as_ref()
-            .map_or(kept.caller, |request| caller(request.headers()))
+        kept.request.as_ref().map_or(kept.caller, caller_of)
     }
 
     fn can_replay(&self, kept: &Kept) -> bool {
         kept.replayable
     }
+}
+
+fn caller_of(request: &::reqwest::Request) -> u64 {
+    caller(|name| request.headers().get_all(name).iter())
 }
 
 impl Judge<::reqwest::Response, AttemptError> for Reqwest {

@@ -63,7 +63,7 @@ pin_project! {
 }
 
 impl<B> ServerBody<B> {
-    /// A handler's body. `inside` is held until it has ended; at `until` nobody wants the rest.
+    /// A handler's body. `inside` is held until it has ended; the rest is not wanted after `until`.
     pub(super) fn handler(body: B, inside: Option<Inside>, until: Option<tokio::time::Instant>) -> Self
     where
         B: Body,

@@ -19,7 +19,11 @@ use super::{
     refuse::{self, Answer},
     shared::{FULL_FOR, Inside},
 };
-use crate::{clock, context::Context, error::BoxError};
+use crate::{
+    clock,
+    context::{self, Context},
+    error::BoxError,
+};
 
 pin_project! {
     /// The future of one request.
@@ -91,6 +95,7 @@ where
         request: Request<A>,
         manner: Manner,
     ) -> Self {
+        let mut context = Some(context);
         let stage = if inside.as_ref().is_some_and(Inside::must_wait) {
             Stage::Waiting {
                 service,
@@ -98,13 +103,13 @@ where
             }
         } else {
             Stage::Working {
-                future: context.enter(|| service.call(request)),
+                future: context::enter(&mut context, || service.call(request)),
             }
         };
         Self {
             stage,
             inside,
-            context: Some(context),
+            context,
             manner,
             check_at: None,
             sleep: None,
@@ -125,21 +130,21 @@ where
         if let StageProjection::Refused { answer } = this.stage.as_mut().project() {
             return Poll::Ready(Ok(answer.response(this.manner.grpc)));
         }
-        let Some(context) = this.context.as_ref() else {
-            return Poll::Pending;
-        };
         loop {
             let future = match this.stage.as_mut().project() {
                 StageProjection::Refused { .. } => return Poll::Pending,
                 StageProjection::Working { future } => {
-                    if let Poll::Ready(result) = context.enter(|| future.poll(cx)) {
+                    if let Poll::Ready(result) = context::enter(this.context, || future.poll(cx)) {
                         if let Some(inside) = this.inside.as_mut() {
                             inside.end(has_failed(&result));
                         }
                         // The place goes with the body, or is given back here.
                         let inside = this.inside.take().filter(|_| this.manner.holds_bodies);
+                        let context = this.context.take();
+                        let retried = context.as_ref().map_or(0, Context::retried);
+                        context.map(Context::recycle);
                         return Poll::Ready(result.map(|mut response| {
-                            refuse::mark_retried(&mut response, context.retried());
+                            refuse::mark_retried(&mut response, retried);
                             let until = this.manner.body_until;
                             response.map(|body| ServerBody::handler(body, inside, until))
                         }));
@@ -157,7 +162,7 @@ where
                     let Some(request) = request.take() else {
                         return Poll::Pending;
                     };
-                    context.enter(|| service.call(request))
+                    context::enter(this.context, || service.call(request))
                 }
             };
             this.stage.set(Stage::Working { future });
@@ -166,7 +171,7 @@ where
             *this.check_at = this.manner.full_timeout.map(clock::after);
         }
         let answer = loop {
-            let deadline = context.deadline();
+            let deadline = this.context.as_ref().and_then(Context::deadline);
             let Some(until) = [deadline, *this.check_at].into_iter().flatten().min() else {
                 return Poll::Pending;
             };
@@ -182,7 +187,7 @@ where
                 break Answer::TooLate;
             }
             if let Some(inside) = this.inside.as_ref().filter(|inside| inside.is_full()) {
-                inside.count_too_slow(context.criticality());
+                inside.count_too_slow(this.context.as_ref().map_or(Criticality::default(), Context::criticality));
                 break Answer::TooSlow;
             }
             *this.check_at = Some(clock::after(FULL_FOR));

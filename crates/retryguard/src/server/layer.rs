@@ -66,7 +66,7 @@ impl ServerLayer {
     }
 }
 
-/// A server that lives only as long as somebody else has it.
+/// A server that lives only as long as a layer or a service holds it.
 pub(crate) struct WeakServer(Weak<Shared>);
 
 impl WeakServer {

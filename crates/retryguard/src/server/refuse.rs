@@ -24,7 +24,7 @@ const DEADLINE_EXCEEDED: u16 = 4;
 pub(super) enum Answer {
     /// Too much to do.
     Overloaded(shed::Refused),
-    /// Nobody wants the answer any more.
+    /// The caller no longer waits for the answer.
     TooLate,
     /// It took too long while the server was full.
     TooSlow,

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock, PoisonError, Weak, atomic::Ordering},
+    sync::{Arc, OnceLock, Weak, atomic::Ordering},
     task::{Poll, Waker},
     time::Duration,
 };
@@ -17,7 +17,7 @@ use retryguard_policy::{Service as ServicePolicy, Trust};
 
 use crate::{
     clock::{Clock, Random},
-    sync::{AtomicU32, Mutex, MutexGuard},
+    sync::{AtomicU32, Mutex, MutexGuard, lock},
     telemetry::{SERVED, SERVING, SHED},
 };
 
@@ -249,7 +249,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

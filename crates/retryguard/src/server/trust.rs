@@ -41,10 +41,7 @@ fn overwrite(headers: &mut HeaderMap, believed: &Received, all: bool) {
     if all {
         tags::remove(headers);
     }
-    headers.insert(
-        CRITICALITY,
-        HeaderValue::from_static(believed.criticality.as_str()),
-    );
+    headers.insert(CRITICALITY, tags::criticality_value(believed.criticality));
     headers.insert(ATTEMPT, HeaderValue::from(u16::from(believed.attempt)));
 }
 

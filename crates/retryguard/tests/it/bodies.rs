@@ -292,8 +292,8 @@ async fn a_key_that_the_layer_adds_is_one_for_each_call() {
 /// A request that certainly never left may be sent again, whatever it is.
 #[tokio::test]
 async fn a_post_is_sent_again_where_the_connection_was_refused() {
-    let nobody = listen().await.local_addr().unwrap();
-    let url = format!("http://{nobody}/");
+    let closed = listen().await.local_addr().unwrap();
+    let url = format!("http://{closed}/");
     let error = hyper(&quick("")).oneshot(post(&url, "pay")).await.unwrap_err();
     assert_eq!(
         (error.attempts(), error.refusal()),

@@ -342,7 +342,7 @@ async fn hostile_tags_are_as_if_they_were_not_there() {
         StatusCode::OK,
         "a deadline at the end of time"
     );
-    // A criticality that nobody knows is an ordinary one and not the highest.
+    // An unknown criticality is an ordinary one and not the highest.
     let _guests = house.fill(10).await;
     assert_eq!(
         house.status(&[(CRITICALITY, "godlike")]).await,
@@ -386,7 +386,7 @@ async fn a_new_policy_holds_at_once_and_whoever_is_inside_stays() {
     let guests = house.fill(3).await;
     house.layer.replace(&serving("inFlight: 2"));
     assert_eq!(house.status(&[]).await, StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(house.inside(), 3, "nobody was thrown out");
+    assert_eq!(house.inside(), 3, "no request was thrown out");
     house.layer.replace(&policy("services: { it: { server: off } }"));
     assert_eq!(
         house.status(&[(CRITICALITY, "sheddable")]).await,

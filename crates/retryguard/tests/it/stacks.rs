@@ -192,7 +192,7 @@ async fn hooks_take_closures() {
     let protocol = Http::new()
         .idempotent_when(move |_, path| path == safe)
         .errors_read_by(|error| {
-            if error.to_string() == "nobody home" {
+            if error.to_string() == "not at home" {
                 NetworkError::Connect
             } else {
                 NetworkError::Other
@@ -202,7 +202,7 @@ async fn hooks_take_closures() {
     for (path, text, attempts) in [
         ("/safe", "broken", 2),
         ("/other", "broken", 1),
-        ("/other", "nobody home", 2),
+        ("/other", "not at home", 2),
     ] {
         let failing =
             service_fn(

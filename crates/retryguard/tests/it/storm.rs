@@ -202,7 +202,7 @@ async fn an_overload_is_fed_by_plain_retries_and_not_by_the_layer() {
     assert_eq!((status.in_flight, status.waiting), (0, 0));
 }
 
-/// With the layer on both sides the server says that it is overloaded, and nobody retries at all.
+/// With the layer on both sides the server says that it is overloaded, and no client retries at all.
 #[tokio::test]
 async fn a_server_that_sheds_is_not_retried() {
     let target = Target::new();

@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// Whoever chooses a URL chose how its errors were read.
+    /// The text of a URL must not change how an error is read.
     #[test]
     fn words_in_a_text_say_nothing() {
         for text in [

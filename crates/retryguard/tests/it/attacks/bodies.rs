@@ -1,4 +1,4 @@
-//! Bodies that stall, and bodies that nobody wants any more.
+//! Bodies that stall, and bodies that are no longer wanted.
 
 use std::{
     pin::Pin,
@@ -147,7 +147,7 @@ async fn a_failed_response_does_not_keep_the_only_stream_from_the_retry() {
     }
 }
 
-/// The body of the first attempt said "wait" and woke nobody: 50 calls left 50 connections open.
+/// The body of the first attempt returned `Pending` without keeping the waker: 50 calls left 50 connections open.
 #[tokio::test]
 async fn a_streamed_request_that_is_retried_early_leaves_no_connection_behind() {
     let server = Raw::http1(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", false).await;

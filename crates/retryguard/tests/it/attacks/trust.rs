@@ -74,7 +74,7 @@ async fn an_internal_server_believes_everything_and_a_mapping_decides_for_itself
     assert!(hostile(&server).await.ends_with("Some((false, Critical))"));
 }
 
-/// Names of features, clients and criticalities went to whoever was called.
+/// Names of features, clients and criticalities went to every server that was called.
 #[tokio::test]
 async fn third_parties_are_told_nothing() {
     let server = echo(None).await;

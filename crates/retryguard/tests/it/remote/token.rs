@@ -16,7 +16,7 @@ use crate::support::{
 
 const TOKEN: &str = "sesame-0123";
 
-/// Answers with the policy whoever has the token, also to the question for the user's own.
+/// Answers requests that carry the token with the policy, also those for the user's own policy.
 async fn guarded(retries: u8) -> Served {
     let answer = move |headers: HeaderMap| async move { only_with_token(&headers, text(retries)) };
     serve(Router::new().route("/policy", get(answer))).await
@@ -81,7 +81,7 @@ async fn without_it_or_with_another_a_program_is_told_what_is_missing() {
 #[tokio::test]
 async fn a_token_that_cannot_be_sent_is_refused_and_not_repeated() {
     for token in ["", "sesame\n", "sesame\u{7f}"] {
-        // Nobody is asked: there is no such port.
+        // No server is asked: there is no such port.
         let error = PolicyServer::new("http://127.0.0.1:0/policy")
             .token(token)
             .follow()

@@ -42,7 +42,7 @@ use crate::{
 };
 
 pub use crate::rules::Settings;
-pub use words::{Attempt, Facts, Step, Verdict};
+pub use words::{Attempt, Facts, Overrides, Step, Verdict};
 
 /// One logical request.
 #[derive(Debug)]
@@ -53,6 +53,7 @@ pub struct Call {
     replayable: bool,
     /// Whether it is made while a request is served.
     inner: bool,
+    overrides: Overrides,
     ticket: Ticket,
     state: State,
     /// The attempt that is no hedge.
@@ -122,6 +123,10 @@ impl Call {
             idempotent: facts.idempotent,
             replayable: facts.replayable,
             inner: false,
+            overrides: Overrides {
+                retries: None,
+                attempt_timeout: None,
+            },
             ticket: facts.ticket,
             state: State::Fresh,
             running: None,
@@ -144,6 +149,14 @@ impl Call {
     #[must_use]
     pub const fn within_request(mut self) -> Self {
         self.inner = true;
+        self
+    }
+
+    /// The request has rules of its own.
+    #[inline]
+    #[must_use]
+    pub const fn with_overrides(mut self, overrides: Overrides) -> Self {
+        self.overrides = overrides;
         self
     }
 

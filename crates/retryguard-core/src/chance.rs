@@ -37,6 +37,13 @@ pub trait Chance {
         }
         self.below(span.saturating_add(1))
     }
+
+    /// The delay before a retry, in nanoseconds: the policy's, which is handed in with its jitter, unless the driver has
+    /// one of its own. Not a draw, and here because the driver answers.
+    #[inline]
+    fn delay(&mut self, _retry: u32, policy: u64) -> u64 {
+        policy
+    }
 }
 
 impl<C: Chance + ?Sized> Chance for &mut C {
@@ -46,6 +53,10 @@ impl<C: Chance + ?Sized> Chance for &mut C {
 
     fn happens(&mut self, share: Ratio) -> bool {
         (**self).happens(share)
+    }
+
+    fn delay(&mut self, retry: u32, policy: u64) -> u64 {
+        (**self).delay(retry, policy)
     }
 }
 

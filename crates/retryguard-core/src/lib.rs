@@ -30,6 +30,7 @@ pub mod limiter;
 pub mod outcome;
 mod pace;
 mod patience;
+pub mod rate;
 pub mod ratio;
 pub mod refusal;
 mod rules;

@@ -46,11 +46,13 @@ pub enum Refusal {
     RetryAfter,
     /// The feature that this request belongs to is switched off. Next step: the policy says which are.
     FeatureOff,
+    /// The rate of calls is used up. Next step: come back after the time given, or raise the rate.
+    RateLimited,
 }
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::NotRetryable,
         Self::NotIdempotent,
         Self::NotReplayable,
@@ -68,6 +70,7 @@ impl Refusal {
         Self::BulkheadTimeout,
         Self::RetryAfter,
         Self::FeatureOff,
+        Self::RateLimited,
     ];
 
     /// The position in [`Refusal::ALL`].
@@ -114,6 +117,7 @@ impl Refusal {
             Self::BulkheadTimeout => "bulkhead-timeout",
             Self::RetryAfter => "retry-after",
             Self::FeatureOff => "feature-off",
+            Self::RateLimited => "rate-limited",
         }
     }
 
@@ -138,6 +142,7 @@ impl Refusal {
             Self::BulkheadTimeout => "lower the load, or raise the limit if the target has room",
             Self::RetryAfter => "come back after the time that the target gave",
             Self::FeatureOff => "the policy has switched this feature off",
+            Self::RateLimited => "come back after the time given, or raise the rate",
         }
     }
 }

@@ -302,14 +302,15 @@ impl Target {
         }
     }
 
-    /// The retries of one call that the guard leaves it.
+    /// The retries of one call, its own number or the policy's, that the guard leaves it.
     #[inline]
-    pub(crate) fn most_retries(&self) -> u8 {
+    pub(crate) fn most_retries(&self, own: Option<u8>) -> u8 {
+        let wanted = own.unwrap_or(self.settings.call.retries);
         if self.is_awaited() {
-            return self.settings.call.retries;
+            return wanted;
         }
         let limited = self.guard.as_ref().map_or(u8::MAX, Guard::retries);
-        self.settings.call.retries.min(limited)
+        wanted.min(limited)
     }
 
     /// Whether the guard measures what retries add.

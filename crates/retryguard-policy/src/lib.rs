@@ -4,12 +4,13 @@
 //! file. *Checked* is the same without a mistake left in it; every mistake is told at once, with its line.
 //! *Compiled* is what the machines of `retryguard-core` are built from, and nothing of the file is left in it.
 //!
-//! - [`Policy`]: parse and use a policy.
+//! - [`Policy`]: parse and use a policy. [`PolicyBuilder`]: the same from code.
 //! - [`Classifier`]: HTTP, gRPC and network signals to outcomes.
 //! - [`lint`]: what a policy says without a mistake and should not say all the same.
 //! - [`reading`]: the reader itself, for other files of ours.
 //! - [`schema`], [`lint_reference`], [`key_reference`]: the generated pages.
 
+mod builder;
 mod classifier;
 mod compile;
 mod diagnostics;
@@ -21,6 +22,7 @@ mod reference;
 mod written;
 mod yaml;
 
+pub use builder::{PolicyBuilder, ServiceKeys, UnknownService, Value};
 pub use classifier::{Classifier, NetworkError};
 pub use diagnostics::{Diagnostic, Diagnostics, Position};
 pub use lint::{Allowed, Code, Finding, Report, Severity, lint, lint_codes};

@@ -5,6 +5,8 @@ use std::time::Duration;
 use retryguard_core::Refusal;
 use std::{error::Error as StdError, fmt};
 
+use crate::observer::FailedAttempt;
+
 /// An error of any kind, as tower and hyper box them.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -78,6 +80,8 @@ pub enum Error<E> {
         refusal: Refusal,
         /// How long to stay away, where the target or a part of the policy said so.
         retry_after: Option<Duration>,
+        /// Every attempt that failed, in the order of their ends.
+        history: Vec<FailedAttempt>,
     },
     /// The last attempt failed without a response.
     Failed {
@@ -89,6 +93,8 @@ pub enum Error<E> {
         refusal: Refusal,
         /// How long to stay away, where the target or a part of the policy said so.
         retry_after: Option<Duration>,
+        /// Every attempt that failed, in the order of their ends.
+        history: Vec<FailedAttempt>,
     },
     /// The service below said that it will never be ready again.
     NotReady(E),
@@ -133,7 +139,8 @@ impl<E: StdError + 'static> StdError for Error<E> {
 }
 
 impl Error<BoxError> {
-    /// The same as an error that can be boxed again: `BoxError` itself is no error.
+    /// The same as an error that can be boxed again: `BoxError` does not implement `std::error::Error`. A
+    /// [`BoxErrorsLayer`](crate::BoxErrorsLayer) below does it for all errors of a service.
     #[must_use]
     pub fn boxed(self) -> Error<BoxedError> {
         self.map(BoxedError)
@@ -170,6 +177,15 @@ impl<E> Error<E> {
         }
     }
 
+    /// The attempts that failed, in the order of their ends.
+    #[must_use]
+    pub fn history(&self) -> &[FailedAttempt] {
+        match self {
+            Self::TimedOut { history, .. } | Self::Failed { history, .. } => history,
+            Self::Refused { .. } | Self::NotReady(_) => &[],
+        }
+    }
+
     /// The same with another error of the service below.
     pub fn map<T>(self, map: impl FnOnce(E) -> T) -> Error<T> {
         match self {
@@ -178,21 +194,25 @@ impl<E> Error<E> {
                 attempts,
                 refusal,
                 retry_after,
+                history,
             } => Error::TimedOut {
                 attempts,
                 refusal,
                 retry_after,
+                history,
             },
             Self::Failed {
                 error,
                 attempts,
                 refusal,
                 retry_after,
+                history,
             } => Error::Failed {
                 error: map(error),
                 attempts,
                 refusal,
                 retry_after,
+                history,
             },
             Self::NotReady(error) => Error::NotReady(map(error)),
         }

@@ -8,7 +8,7 @@ use std::{
 use retryguard_core::{Ratio, breaker, guard};
 use retryguard_policy::{Policy, Service};
 
-use crate::shared::Shared;
+use crate::{observer::CallObserver, shared::Shared};
 
 /// A handle on the target of a layer.
 #[derive(Clone)]
@@ -64,6 +64,37 @@ impl TargetHandle {
             in_flight: state.target.in_flight(),
             waiting: state.target.waiting(),
         })
+    }
+
+    /// Tells an observer of every attempt, retry, refusal and end of the calls of this target, from now on. False where the
+    /// target has an observer already.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use std::sync::{Arc, Mutex};
+    /// use retryguard::{CallEvent, Policy};
+    ///
+    /// let stock = retryguard::target(&Policy::default(), "stock");
+    /// let seen = Arc::new(Mutex::new(Vec::new()));
+    /// let log = seen.clone();
+    /// stock.observe_calls(move |_target: &str, event: &CallEvent| log.lock().unwrap().push(*event));
+    /// retryguard::call(&stock, || async { Ok::<_, std::io::Error>(7) }).await.unwrap();
+    /// assert!(matches!(
+    ///     seen.lock().unwrap()[..],
+    ///     [CallEvent::Sent { attempt: 1, .. }, CallEvent::Ended { failure: None, .. }, CallEvent::Finished { .. }]
+    /// ));
+    /// # }
+    /// ```
+    pub fn observe_calls(&self, observer: impl CallObserver + 'static) -> bool {
+        self.shared.observe_calls(Box::new(observer))
+    }
+
+    /// Chooses the delays before retries by a function, which is given the number of the retry (the first is 1) and the
+    /// policy's delay. Deadline, Retry-After, guard and budget hold all the same. Called under the target's lock: it
+    /// must be quick and must not call back. False where the target has such a function already.
+    pub fn back_off_by(&self, delay: impl Fn(u32, Duration) -> Duration + Send + Sync + 'static) -> bool {
+        self.shared.back_off_by(Box::new(delay))
     }
 
     /// Puts a new policy in force at once, for calls under way too, and keeps the state of every part.

@@ -114,6 +114,7 @@
 //! and tokio.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod boxed;
 pub mod client;
 mod clock;
 pub mod context;
@@ -122,9 +123,11 @@ mod error;
 mod fallback;
 mod handle;
 pub mod http;
+mod observer;
 pub mod patterns;
 mod periodic;
 pub mod protocol;
+mod rate;
 pub mod remote;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
@@ -137,13 +140,18 @@ mod threads;
 #[cfg(feature = "tonic")]
 pub mod tonic;
 
+pub use boxed::{BoxErrors, BoxErrorsFuture, BoxErrorsLayer};
 pub use client::{CallBuilder, RetryGuard, RetryGuardLayer, call, target};
 pub use context::Context;
 pub use error::{BoxError, BoxedError, Error};
 pub use fallback::{Fallback, FallbackFuture, FallbackLayer};
 pub use handle::{TargetHandle, TargetStatus};
+pub use observer::{CallEvent, CallObserver, FailedAttempt};
 pub use periodic::Periodic;
 pub use protocol::Report;
 pub use retryguard_core as core;
 pub use retryguard_core::{Criticality, Failure, FailureKind, Outcome, Refusal};
-pub use retryguard_policy::{Classifier, Diagnostics, Idempotency, NetworkError, Policy, Service, Trust};
+pub use retryguard_policy::{
+    self as policy, Classifier, Diagnostics, Idempotency, NetworkError, Policy, PolicyBuilder, Service,
+    ServiceKeys, Trust, UnknownService,
+};

@@ -10,6 +10,8 @@ use retryguard_policy::{Policy, Service};
 
 use crate::RetryGuardLayer;
 
+pub use crate::rate::{RateLimit, RateLimitFuture, RateLimitLayer};
+
 /// Opens after failures and lets nothing through until a probe succeeds.
 pub fn breaker<P>(name: &str, settings: breaker::Settings, protocol: P) -> RetryGuardLayer<P> {
     single(

@@ -7,6 +7,8 @@ use retryguard_policy::{Classifier, Service};
 
 use crate::context::Context;
 
+pub use retryguard_core::call::Overrides;
+
 /// How requests of one protocol are read, sent and sent again.
 #[diagnostic::on_unimplemented(
     message = "the protocol `{Self}` does not know requests of the type `{Request}`",
@@ -26,6 +28,12 @@ pub trait Protocol<Request> {
 
     /// The context that the request carries with it, where it does (see [`Context::carry`]).
     fn context<'k>(&self, _kept: &'k Self::Kept) -> Option<&'k Context> {
+        None
+    }
+
+    /// How the results of the request are read, where it has rules of its own.
+    #[inline]
+    fn classifier<'k>(&self, _kept: &'k Self::Kept) -> Option<&'k Classifier> {
         None
     }
 
@@ -68,6 +76,8 @@ pub struct Asked {
     pub replayable: bool,
     /// Whether the feature it belongs to is switched off.
     pub feature_off: bool,
+    /// What it asks for in place of the policy.
+    pub overrides: Overrides,
 }
 
 /// One attempt as it is about to be sent.

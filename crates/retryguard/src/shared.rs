@@ -8,17 +8,19 @@ use std::{
 };
 
 use retryguard_core::{
-    Failure, FailureKind, Instant, Target, breaker,
+    Chance, Failure, FailureKind, Instant, Target, breaker,
     bulkhead::Ticket,
     callers::Callers,
     gate::{Gate, Scope},
     guard::{self, WallClock},
     target::Change,
+    time::nanos,
 };
 use retryguard_policy::Service;
 
 use crate::{
     clock::{Clock, Random},
+    observer::{CallEvent, CallObserver},
     sync::{AtomicU32, Mutex, MutexGuard, lock},
     telemetry::Telemetry,
 };
@@ -34,6 +36,8 @@ pub(crate) struct Shared {
     first_guard: guard::State,
     telemetry: OnceLock<Telemetry>,
     observer: OnceLock<Observer>,
+    calls: OnceLock<Box<dyn CallObserver>>,
+    back_off: OnceLock<BackOff>,
     /// Grows with every policy, so that a service sees with one load that its own copy is old.
     version: AtomicU32,
     state: Apart<Mutex<State>>,
@@ -41,6 +45,27 @@ pub(crate) struct Shared {
 
 /// Whom the breaker's own changes are told.
 pub(crate) type Observer = Box<dyn Fn(breaker::State) + Send + Sync>;
+
+/// Chooses the delay before a retry: by its number and the policy's own delay.
+pub(crate) type BackOff = Box<dyn Fn(u32, Duration) -> Duration + Send + Sync>;
+
+/// Draws for the calls of a target, and says how long they back off.
+pub(crate) struct Draws<'a>(pub(crate) &'a Shared);
+
+impl Chance for Draws<'_> {
+    #[inline]
+    fn below(&mut self, bound: u64) -> u64 {
+        Random.below(bound)
+    }
+
+    #[inline]
+    fn delay(&mut self, retry: u32, policy: u64) -> u64 {
+        match self.0.back_off.get() {
+            Some(back_off) => nanos(back_off(retry, Duration::from_nanos(policy))),
+            None => policy,
+        }
+    }
+}
 
 /// Keeps what every call writes on cache lines of its own. Its alignment is that of the whole, which parts it
 /// from the counts of the `Arc` as well: a core that takes the lock or clones the `Arc` does not take the
@@ -95,6 +120,8 @@ impl Shared {
             first_guard: state.target.guard_state(),
             telemetry: OnceLock::new(),
             observer: OnceLock::new(),
+            calls: OnceLock::new(),
+            back_off: OnceLock::new(),
             version: AtomicU32::new(0),
             state: Apart(Mutex::new(state)),
             clock,
@@ -194,6 +221,29 @@ impl Shared {
     /// False where there is an observer already.
     pub(crate) fn observe(&self, observer: Observer) -> bool {
         self.observer.set(observer).is_ok()
+    }
+
+    /// False where there is an observer already.
+    pub(crate) fn observe_calls(&self, observer: Box<dyn CallObserver>) -> bool {
+        self.calls.set(observer).is_ok()
+    }
+
+    /// False where there is such a function already.
+    pub(crate) fn back_off_by(&self, back_off: BackOff) -> bool {
+        self.back_off.set(back_off).is_ok()
+    }
+
+    #[inline]
+    pub(crate) fn is_observed(&self) -> bool {
+        self.calls.get().is_some()
+    }
+
+    /// Tells the observer of a call, where there is one.
+    #[inline]
+    pub(crate) fn notify(&self, event: impl FnOnce() -> CallEvent) {
+        if let Some(observer) = self.calls.get() {
+            observer.on_event(&self.name, &event());
+        }
     }
 
     #[cold]

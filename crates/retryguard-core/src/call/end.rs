@@ -78,7 +78,7 @@ impl Call {
         if !self.replayable {
             return Err(Refusal::NotReplayable);
         }
-        if self.retries >= target.most_retries() || self.sent == u8::MAX {
+        if self.retries >= target.most_retries(self.overrides.retries) || self.sent == u8::MAX {
             return Err(Refusal::AttemptsUsed);
         }
         // Where it is clear that retries help, waiting ever longer would only use the deadline up.
@@ -92,6 +92,7 @@ impl Call {
             .backoff
             .delay_nanos(retry, self.last_delay, chance)
             .ok_or(Refusal::DelayTooLong)?;
+        let delay = chance.delay(u32::from(self.retries) + 1, delay);
         let delay = if productive {
             delay.min(target.short_delay(delay))
         } else {

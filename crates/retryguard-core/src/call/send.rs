@@ -25,7 +25,7 @@ impl Call {
             if !self.replayable {
                 return Err(Refusal::NotReplayable);
             }
-            if self.retries >= target.most_retries() {
+            if self.retries >= target.most_retries(self.overrides.retries) {
                 return Err(Refusal::AttemptsUsed);
             }
         }
@@ -180,7 +180,9 @@ impl Call {
             self.tokens = charge.tokens();
         }
         let number = self.sent;
-        let ends = Deadline::at(self.deadline).bound(now, target.settings().call.attempt_timeout);
+        let own = self.overrides.attempt_timeout;
+        let timeout = own.or(target.settings().call.attempt_timeout);
+        let ends = Deadline::at(self.deadline).bound(now, timeout);
         self.hedge_at = match target.hedge() {
             Some(hedge) if self.idempotent && self.replayable && self.hedges < hedge.most() => {
                 now.after(hedge.delay())

@@ -22,6 +22,15 @@ pub struct Facts {
     pub ticket: Ticket,
 }
 
+/// What one request asks for in place of the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overrides {
+    /// Attempts after the first that failures may cause. The guard and the budget bound them all the same.
+    pub retries: Option<u8>,
+    /// How long one attempt may take.
+    pub attempt_timeout: Option<Duration>,
+}
+
 /// What the driver does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {

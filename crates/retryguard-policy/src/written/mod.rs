@@ -17,7 +17,7 @@ use crate::{
     yaml::{Body, Entry, Node, shortened},
 };
 
-pub(crate) use number::{Factor, Level, Share, Size, duration};
+pub(crate) use number::{Factor, Level, Share, Size, duration, shown};
 pub(crate) use parts::{
     Breaker, Budget, BudgetForm, Bulkhead, Endpoints, Gate, Guard, GuardMode, Hedge, Idempotency, LimitForm,
     RetryRate, Server, Throttle, Trip, WhenDown,

@@ -129,6 +129,19 @@ impl<'a, F, R> CallBuilder<'a, F, R> {
         self
     }
 
+    /// How often the function runs again after failures, in place of the policy's `maxRetries`. The guard and the budget bound
+    /// it all the same.
+    pub const fn max_retries(mut self, retries: u8) -> Self {
+        self.asked.overrides.retries = Some(retries);
+        self
+    }
+
+    /// How long one attempt may take, in place of the policy's `attemptTimeout`.
+    pub const fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.asked.overrides.attempt_timeout = Some(timeout);
+        self
+    }
+
     /// How much the call matters.
     pub const fn criticality(mut self, criticality: Criticality) -> Self {
         self.asked.criticality = Some(criticality);

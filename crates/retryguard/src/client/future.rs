@@ -4,13 +4,14 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use pin_project_lite::pin_project;
 use retryguard_core::{
     Call, Criticality, Deadline, Failure, FailureKind, Instant, Outcome, Refusal,
     bulkhead::Ticket,
-    call::{Attempt, Facts, Step, Verdict},
+    call::{Attempt, Facts, Overrides, Step, Verdict},
     target::AttemptKind,
 };
 use tokio::time::Sleep;
@@ -18,11 +19,11 @@ use tower_service::Service;
 
 use super::sending::Sending;
 use crate::{
-    clock::Random,
     context,
     error::Error,
+    observer::{CallEvent, FailedAttempt},
     protocol::{self, Judge, Protocol, Report},
-    shared::Shared,
+    shared::{Draws, Shared},
 };
 
 /// What a call needs to begin.
@@ -63,6 +64,8 @@ pin_project! {
         number: u8,
         // Hedges are boxed: they are rare, and only they need more than one place.
         hedges: Vec<Hedge<S, P::Attempt>>,
+        // The attempts that failed.
+        history: Vec<FailedAttempt>,
         // The last failed result: what the caller gets if there is no better one.
         last: Option<(u8, Result<S::Response, S::Error>)>,
         queued: bool,
@@ -105,6 +108,9 @@ fn abandon(shared: &Shared, call: &mut Call, queued: Option<Ticket>) {
         }
     });
     shared.telemetry().on_abandon(call.sent());
+    shared.notify(|| CallEvent::Abandoned {
+        attempts: call.sent(),
+    });
 }
 
 /// A retry or a hedge is sent.
@@ -135,6 +141,21 @@ fn tell_failed(shared: &Shared, verdict: &Verdict, report: &Report) {
     );
 }
 
+/// An attempt has ended: the history and the observer are told.
+#[cold]
+fn note_end(
+    shared: &Shared,
+    history: &mut Vec<FailedAttempt>,
+    attempt: u8,
+    failure: Option<FailureKind>,
+    at: Duration,
+) {
+    if let Some(failure) = failure {
+        history.push(FailedAttempt { attempt, failure, at });
+    }
+    shared.notify(|| CallEvent::Ended { attempt, failure, at });
+}
+
 /// The number of an attempt and what it came to.
 type Ended<S, R> = (u8, Result<<S as Service<R>>::Response, <S as Service<R>>::Error>);
 
@@ -150,8 +171,13 @@ where
 {
     /// A call that has not begun, and that is refused when it does if there is a reason to.
     #[inline]
-    pub(super) fn new(facts: &Facts, refusal: Option<Refusal>, start: Start<S, P, P::Kept>) -> Self {
-        let call = Call::new(facts);
+    pub(super) fn new(
+        facts: &Facts,
+        overrides: Overrides,
+        refusal: Option<Refusal>,
+        start: Start<S, P, P::Kept>,
+    ) -> Self {
+        let call = Call::new(facts).with_overrides(overrides);
         Self {
             shared: start.shared,
             protocol: start.protocol,
@@ -171,6 +197,7 @@ where
             first: Sending::Idle,
             number: 0,
             hedges: Vec::new(),
+            history: Vec::new(),
             last: None,
             queued: false,
             stage: Stage::Fresh,
@@ -236,9 +263,9 @@ where
         }
         let (call, ticket) = (this.call, this.ticket);
         let (protocol, kept) = (&*this.protocol, &*this.kept);
-        let clock = &this.shared.clock;
-        let step = this.shared.with(|state| {
-            state.follow_wall_clock(clock, now);
+        let shared = &**this.shared;
+        let step = shared.with(|state| {
+            state.follow_wall_clock(&shared.clock, now);
             if let Some(wait) = state.held(|| protocol.caller(kept), now) {
                 return Step::Done(Verdict::Refused {
                     refusal: Refusal::RetryAfter,
@@ -247,7 +274,7 @@ where
             }
             *ticket = state.ticket();
             call.queue_as(*ticket);
-            call.start(&mut state.target, now, &mut Random)
+            call.start(&mut state.target, now, &mut Draws(shared))
         });
         match step {
             Step::Send(attempt) => self.send(&attempt),
@@ -287,7 +314,7 @@ where
             let step = shared.with(|state| {
                 state
                     .poll_place(ticket, cx.waker())
-                    .map(|()| call.on_place(&mut state.target, now, &mut Random))
+                    .map(|()| call.on_place(&mut state.target, now, &mut Draws(shared)))
             });
             if step.is_ready() {
                 return step;
@@ -313,10 +340,31 @@ where
         let now = this.shared.clock.now().max(due);
         *this.told = now;
         *this.sleep_until = Instant::NEVER;
-        Poll::Ready(
-            this.shared
-                .with(|state| call.on_timer(&mut state.target, now, &mut Random)),
-        )
+        let shared = &**this.shared;
+        let step = shared.with(|state| call.on_timer(&mut state.target, now, &mut Draws(shared)));
+        // An attempt that ran out of time ends without a result: the step shows which.
+        let late = match &step {
+            Step::Cancel(number) => Some(*number),
+            Step::Send(attempt) if attempt.kind == AttemptKind::Retry && !this.first.is_idle() => {
+                Some(*this.number)
+            }
+            Step::Done(Verdict::Failure { number, .. })
+                if !this.first.is_idle() || !this.hedges.is_empty() =>
+            {
+                Some(*number)
+            }
+            _ => None,
+        };
+        if let Some(number) = late {
+            note_end(
+                shared,
+                this.history,
+                number,
+                Some(FailureKind::Timeout),
+                now.since(*this.began),
+            );
+        }
+        Poll::Ready(step)
     }
 
     /// Sends an attempt that the machine has decided just now.
@@ -339,11 +387,23 @@ where
                 call.forbid_replay();
             }
             let outcome = Outcome::Failure(Failure::new(FailureKind::Cancelled));
-            return this.shared.with(|state| {
-                call.on_outcome(attempt.number, &outcome, &mut state.target, now, &mut Random)
+            let shared = &**this.shared;
+            return shared.with(|state| {
+                call.on_outcome(
+                    attempt.number,
+                    &outcome,
+                    &mut state.target,
+                    now,
+                    &mut Draws(shared),
+                )
             });
         };
         let number = attempt.number;
+        this.shared.notify(|| CallEvent::Sent {
+            attempt: number,
+            kind: attempt.kind,
+            at: now.since(*this.began),
+        });
         if attempt.kind != AttemptKind::First {
             tell_again(this.shared, attempt);
         }
@@ -390,15 +450,23 @@ where
         let now = this.shared.clock.now();
         *this.told = now;
         let (protocol, kept) = (&*this.protocol, &*this.kept);
-        this.shared.with(|state| {
-            let outcome = protocol.judge(result, &state.policy().classifier);
-            if let Outcome::Failure(failure) = &outcome
-                && failure.hints.caller_only
-            {
-                state.hold(failure, || protocol.caller(kept), now);
+        let shared = &**this.shared;
+        let mut failed = None;
+        let step = shared.with(|state| {
+            let own = protocol.classifier(kept);
+            let outcome = protocol.judge(result, own.unwrap_or(&state.policy().classifier));
+            if let Outcome::Failure(failure) = &outcome {
+                failed = Some(failure.kind);
+                if failure.hints.caller_only {
+                    state.hold(failure, || protocol.caller(kept), now);
+                }
             }
-            call.on_outcome(number, &outcome, &mut state.target, now, &mut Random)
-        })
+            call.on_outcome(number, &outcome, &mut state.target, now, &mut Draws(shared))
+        });
+        if failed.is_some() || shared.is_observed() {
+            note_end(shared, this.history, number, failed, now.since(*this.began));
+        }
+        step
     }
 
     /// Hands on the result that the machine calls a success.
@@ -423,6 +491,7 @@ where
                 attempts: report.attempts,
                 refusal: Refusal::NotRetryable,
                 retry_after: None,
+                history: std::mem::take(self.project().history),
             }),
         }
     }
@@ -448,6 +517,7 @@ where
         }
         this.shared.tell_gain();
         let last = this.last.take();
+        let history = std::mem::take(this.history);
         let Report {
             attempts,
             retry_after,
@@ -468,12 +538,14 @@ where
                     attempts,
                     refusal: *refusal,
                     retry_after,
+                    history,
                 })
             }
             (Verdict::Failure { refusal, .. }, _) => Err(Error::TimedOut {
                 attempts,
                 refusal: *refusal,
                 retry_after,
+                history,
             }),
             // Only the end of an attempt is a success, and that has its own way out.
             (Verdict::Success { .. }, _) => {
@@ -482,6 +554,7 @@ where
                     attempts,
                     refusal: Refusal::AttemptsUsed,
                     retry_after,
+                    history,
                 })
             }
         }
@@ -497,9 +570,16 @@ where
             this.shared.with(|state| state.forget(ticket));
         }
         let report = report(verdict, this.call);
-        this.shared
-            .telemetry()
-            .on_verdict(verdict, &report, this.told.since(*this.began));
+        let took = this.told.since(*this.began);
+        this.shared.telemetry().on_verdict(verdict, &report, took);
+        this.shared.notify(|| CallEvent::Finished {
+            attempts: report.attempts,
+            refusal: match verdict {
+                Verdict::Success { .. } => None,
+                Verdict::Failure { refusal, .. } | Verdict::Refused { refusal, .. } => Some(*refusal),
+            },
+            at: took,
+        });
         report
     }
 }

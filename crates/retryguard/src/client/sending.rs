@@ -29,6 +29,10 @@ impl<S: Service<R>, R> Sending<S, R> {
         }
     }
 
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle)
+    }
+
     #[inline]
     pub(super) fn poll(
         mut self: Pin<&mut Self>,

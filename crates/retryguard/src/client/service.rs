@@ -102,6 +102,7 @@ where
         // hundred bytes that is begun here would be copied with every call.
         ResponseFuture::new(
             &facts,
+            asked.overrides,
             asked.feature_off.then_some(Refusal::FeatureOff),
             Start {
                 ready,

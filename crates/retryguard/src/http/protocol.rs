@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, request};
 use http_body::Body;
 use retryguard_core::{Outcome, target::AttemptKind};
 use retryguard_policy::{Classifier, NetworkError, Service as ServicePolicy};
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     clock,
     context::Context,
-    protocol::{Asked, Judge, Protocol, Report, Sending},
+    protocol::{Asked, Judge, Overrides, Protocol, Report, Sending},
 };
 
 /// The protocol of `http::Request`s, gRPC included.
@@ -29,8 +29,10 @@ pub struct Http {
     // `None` where nothing was asked for: a protocol is cloned with every call.
     network: Option<ReadErrors>,
     idempotent: Option<IsIdempotent>,
+    judge: Option<ReadResponses>,
 }
 
+type ReadResponses = Arc<dyn Fn(StatusCode, &HeaderMap) -> Option<Outcome> + Send + Sync>;
 type ReadErrors = Arc<dyn Fn(&(dyn StdError + 'static)) -> NetworkFailure + Send + Sync>;
 type IsIdempotent = Arc<dyn Fn(&Method, &str) -> bool + Send + Sync>;
 
@@ -59,6 +61,7 @@ impl Http {
             client: None,
             network: None,
             idempotent: None,
+            judge: None,
         }
     }
 
@@ -90,6 +93,34 @@ impl Http {
     ) -> Self {
         self.idempotent = Some(Arc::new(is_idempotent));
         self
+    }
+
+    /// Reads responses by a predicate of one's own, by status and headers; where it says `None`, the policy's rules hold.
+    /// Called under the target's lock: it must be quick and must not call back.
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use retryguard::{Failure, FailureKind, Outcome, http::Http};
+    ///
+    /// // A search that found nothing has failed: the index is being rebuilt.
+    /// let protocol = Http::new().responses_read_by(|status, headers| {
+    ///     let empty = status == StatusCode::OK && headers.contains_key("x-index-rebuilding");
+    ///     empty.then(|| Outcome::Failure(Failure::new(FailureKind::Fault)))
+    /// });
+    /// ```
+    #[must_use]
+    pub fn responses_read_by(
+        mut self,
+        read: impl Fn(StatusCode, &HeaderMap) -> Option<Outcome> + Send + Sync + 'static,
+    ) -> Self {
+        self.judge = Some(Arc::new(read));
+        self
+    }
+
+    /// What one's own predicate says of a response.
+    #[inline]
+    pub(crate) fn own_reading(&self, status: StatusCode, headers: &HeaderMap) -> Option<Outcome> {
+        self.judge.as_ref().and_then(|read| read(status, headers))
     }
 
     pub(crate) fn is_idempotent(&self, method: &Method, path: &str) -> bool {
@@ -250,6 +281,10 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
     fn context<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Context> {
         kept.head.extensions.get()
     }
+
+    fn classifier<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Classifier> {
+        kept.head.extensions.get::<Tags>()?.classifier.as_ref()
+    }
 }
 
 /// Whether a request may be done twice, by its method or its key. Gives it a key where the policy says so.
@@ -299,6 +334,10 @@ pub(crate) fn read_request(
         replayable: true,
         feature_off: feature
             .is_some_and(|feature| policy.target.features_off.iter().any(|off| **off == *feature)),
+        overrides: Overrides {
+            retries: own.and_then(|own| own.max_retries),
+            attempt_timeout: own.and_then(|own| own.attempt_timeout),
+        },
     };
     (
         asked,
@@ -316,7 +355,9 @@ impl<B, E: StdError + 'static> Judge<Response<B>, E> for Http {
     #[inline]
     fn judge(&self, result: &Result<Response<B>, E>, classifier: &Classifier) -> Outcome {
         match result {
-            Ok(response) => judge_response(response, classifier),
+            Ok(response) => self
+                .own_reading(response.status(), response.headers())
+                .unwrap_or_else(|| judge_response(response, classifier)),
             Err(error) => self.network(error, classifier),
         }
     }

@@ -7,7 +7,7 @@ use std::{cell::RefCell, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use retryguard_core::{Criticality, outcome::Hints, target::AttemptKind};
-use retryguard_policy::Trust;
+use retryguard_policy::{Classifier, Trust};
 
 use crate::clock::wall_clock;
 
@@ -51,6 +51,12 @@ pub struct Tags {
     pub deadline: Option<Duration>,
     /// Whether doing it twice is doing it once, where the method does not tell.
     pub idempotent: Option<bool>,
+    /// Attempts after the first, in place of the policy's `maxRetries`. The guard and the budget bound them all the same.
+    pub max_retries: Option<u8>,
+    /// How long one attempt may take, in place of the policy's `attemptTimeout`.
+    pub attempt_timeout: Option<Duration>,
+    /// How responses and errors are read, in place of the policy's rules: the classifier of another service, say.
+    pub classifier: Option<Classifier>,
 }
 
 /// What a server reads from a request.

@@ -36,6 +36,12 @@ pub enum RemoteError {
     #[cfg(feature = "reqwest")]
     #[error("cannot fetch the policy: {0}; check the address and that its server runs")]
     Fetch(#[source] ::reqwest::Error),
+    /// The address is `https`, and this build of reqwest has no TLS.
+    #[cfg(feature = "reqwest")]
+    #[error(
+        "the policy's address is https and this program's reqwest has no TLS; switch one on in Cargo.toml: reqwest = {{ version = \"0.13\", features = [\"rustls\"] }}"
+    )]
+    NoTls,
     /// The server wants a token, or another one than it was given.
     #[cfg(feature = "reqwest")]
     #[error(

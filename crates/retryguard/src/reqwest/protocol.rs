@@ -30,6 +30,7 @@ pub struct Kept {
     replayable: bool,
     feature: Option<HeaderValue>,
     inside: bool,
+    classifier: Option<Classifier>,
     /// Whom the target takes the caller for, once the request itself is gone.
     caller: u64,
 }
@@ -62,6 +63,7 @@ impl Protocol<Tagged> for Reqwest {
                 replayable,
                 feature,
                 inside: policy.tags,
+                classifier: own.classifier,
                 caller: 0,
             },
         )
@@ -89,6 +91,10 @@ impl Protocol<Tagged> for Reqwest {
         kept.request.as_ref().map_or(kept.caller, caller_of)
     }
 
+    fn classifier<'k>(&self, kept: &'k Kept) -> Option<&'k Classifier> {
+        kept.classifier.as_ref()
+    }
+
     fn can_replay(&self, kept: &Kept) -> bool {
         kept.replayable
     }
@@ -101,7 +107,7 @@ fn caller_of(request: &::reqwest::Request) -> u64 {
 impl Judge<::reqwest::Response, AttemptError> for Reqwest {
     fn judge(&self, result: &Result<::reqwest::Response, AttemptError>, classifier: &Classifier) -> Outcome {
         match result {
-            Ok(response) => judge_response(response, classifier),
+            Ok(response) => judge_response(&self.http, response, classifier),
             // The server that redirected has processed the request.
             Err(attempt) if attempt.redirected => classifier.network(NetworkError::Other),
             Err(attempt) => self.http.network(&attempt.error, classifier),
@@ -120,7 +126,7 @@ impl Judge<::reqwest::Response, ::reqwest::Error> for Reqwest {
         classifier: &Classifier,
     ) -> Outcome {
         match result {
-            Ok(response) => judge_response(response, classifier),
+            Ok(response) => judge_response(&self.http, response, classifier),
             Err(error) => self.http.network(error, classifier),
         }
     }
@@ -130,7 +136,10 @@ impl Judge<::reqwest::Response, ::reqwest::Error> for Reqwest {
     }
 }
 
-fn judge_response(response: &::reqwest::Response, classifier: &Classifier) -> Outcome {
+fn judge_response(http: &Http, response: &::reqwest::Response, classifier: &Classifier) -> Outcome {
+    if let Some(outcome) = http.own_reading(response.status(), response.headers()) {
+        return outcome;
+    }
     let status = response.status().as_u16();
     if status < 400 {
         return Outcome::Success;

@@ -4,6 +4,7 @@ use std::{pin::Pin, time::Duration};
 
 use http::{HeaderName, HeaderValue, header::HeaderMap};
 use retryguard_core::{Criticality, Refusal};
+use retryguard_policy::Classifier;
 
 use super::Client;
 use crate::{error::Error, http::tags::Tags};
@@ -98,6 +99,24 @@ impl RequestBuilder {
         self
     }
 
+    /// Attempts after the first, in place of the policy's `maxRetries`.
+    pub fn max_retries(mut self, retries: u8) -> Self {
+        self.tags.max_retries = Some(retries);
+        self
+    }
+
+    /// How long one attempt may take, in place of the policy's `attemptTimeout`.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.tags.attempt_timeout = Some(timeout);
+        self
+    }
+
+    /// How the response is read, in place of the policy's rules.
+    pub fn classifier(mut self, classifier: Classifier) -> Self {
+        self.tags.classifier = Some(classifier);
+        self
+    }
+
     /// The request, to be sent later with [`Client::execute`].
     ///
     /// # Errors
@@ -120,6 +139,7 @@ impl RequestBuilder {
             attempts: 0,
             refusal: Refusal::NotRetryable,
             retry_after: None,
+            history: Vec::new(),
         })?;
         client.execute(request).await
     }

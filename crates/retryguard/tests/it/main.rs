@@ -5,6 +5,7 @@
 mod attacks;
 mod bodies;
 mod endpoints;
+mod features;
 mod grpc;
 mod known_mistakes;
 mod layers;

@@ -5,6 +5,7 @@ mod dropping;
 mod failing;
 mod hedging;
 mod hints;
+mod hooks;
 mod patterns;
 mod periodic;
 mod replacing;

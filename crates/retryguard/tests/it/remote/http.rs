@@ -26,6 +26,14 @@ use crate::support::{
     time::{now, until},
 };
 
+/// reqwest says "scheme is not http" to an address that is https.
+#[tokio::test]
+async fn an_https_address_without_tls_says_what_to_switch_on() {
+    let refused = LivePolicy::http("https://127.0.0.1:1/policy").await.unwrap_err();
+    assert!(matches!(refused, RemoteError::NoTls), "{refused}");
+    assert!(refused.to_string().contains("features"), "{refused}");
+}
+
 /// A server of policies that counts its answers.
 #[derive(Clone)]
 struct Source(Arc<Mutex<Served200>>);

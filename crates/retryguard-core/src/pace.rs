@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::{Instant, nanos};
+use crate::time::Instant;
 
 /// The latency of a target, read from its successes.
 ///
@@ -52,14 +52,15 @@ impl Default for Pace {
 
 impl Pace {
     /// An attempt has ended. Returns the weight of this attempt in a recent average: where answers are rare each of
-    /// them counts for more, because what was read before is old.
+    /// them counts for more, because what was read before is old. Times are in nanoseconds: a `Duration` would be taken
+    /// apart and put together again with every call.
     #[inline]
     pub(crate) fn on_end(
         &mut self,
         success: bool,
         timed_out: bool,
-        latency: Duration,
-        allowed: Option<Duration>,
+        latency: u64,
+        allowed: Option<u64>,
         now: Instant,
     ) -> f64 {
         let gap = now.nanos_since(self.last_end) as f64 * 1e-9;
@@ -68,11 +69,11 @@ impl Pace {
         if let Some(allowed) = allowed {
             // Held near its peak: calls that waited somewhere before have less time left, and what they are left is
             // not what calls need.
-            let allowed = nanos(allowed) as f64;
+            let allowed = allowed as f64;
             self.allowed = allowed.max(self.allowed * (1.0 - RECENT / 64.0));
         }
         if success {
-            let latency = nanos(latency) as f64;
+            let latency = latency as f64;
             self.last = latency;
             let weight = if latency < self.recent {
                 weight.max(0.125)
@@ -89,7 +90,7 @@ impl Pace {
         if timed_out && self.slower() > 1.5 {
             // What succeeds is slow already: this one was slower still. Where successes are as fast as usual, a timeout
             // is a lost message.
-            follow(&mut self.recent, nanos(latency) as f64, weight);
+            follow(&mut self.recent, latency as f64, weight);
         }
         weight
     }

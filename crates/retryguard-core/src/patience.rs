@@ -23,7 +23,7 @@
 
 use std::time::Duration;
 
-use crate::{pace::Pace, rules, time::nanos};
+use crate::{pace::Pace, rules};
 
 /// Knows how long an attempt must have been given before its silence counts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,9 +44,9 @@ impl Patience {
     const UNKNOWN: Duration = Duration::from_secs(1);
 
     #[inline]
-    pub(crate) fn on_success(&mut self, latency: Duration) {
+    pub(crate) fn on_success(&mut self, latency: u64) {
         let faded = self.slowest - self.slowest / Self::FADING;
-        self.slowest = faded.max(nanos(latency)).max(1);
+        self.slowest = faded.max(latency).max(1);
         self.silent = 0;
     }
 
@@ -73,7 +73,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Instant;
+    use crate::time::{Instant, nanos};
 
     /// Ten seconds for a call, no timeout of an attempt.
     fn rules() -> rules::Settings {
@@ -100,11 +100,11 @@ mod tests {
     #[test]
     fn a_multiple_of_the_slowest_recent_answer_is_enough() {
         let mut patience = Patience::default();
-        patience.on_success(millis(300));
-        patience.on_success(millis(20));
+        patience.on_success(nanos(millis(300)));
+        patience.on_success(nanos(millis(20)));
         assert!(!patience.is_enough(millis(1180), &Pace::default(), &rules()));
         assert!(patience.is_enough(millis(1200), &Pace::default(), &rules()));
-        (0..1000).for_each(|_| patience.on_success(millis(20)));
+        (0..1000).for_each(|_| patience.on_success(nanos(millis(20))));
         assert!(!patience.is_enough(millis(79), &Pace::default(), &rules()));
         assert!(patience.is_enough(millis(81), &Pace::default(), &rules()));
     }
@@ -114,8 +114,14 @@ mod tests {
         let mut pace = Pace::default();
         let mut patience = Patience::default();
         for _ in 0..8 {
-            pace.on_end(true, false, millis(100), Some(millis(600)), Instant::ZERO);
-            patience.on_success(millis(400));
+            pace.on_end(
+                true,
+                false,
+                nanos(millis(100)),
+                Some(nanos(millis(600))),
+                Instant::ZERO,
+            );
+            patience.on_success(nanos(millis(400)));
         }
         assert!(!patience.is_enough(millis(449), &pace, &rules()));
         assert!(patience.is_enough(millis(450), &pace, &rules()));
@@ -132,17 +138,17 @@ mod tests {
             "too short"
         );
         assert!(patience.is_enough(millis(50), &Pace::default(), &rules()));
-        patience.on_success(millis(300));
+        patience.on_success(nanos(millis(300)));
         assert!(!patience.is_enough(millis(50), &Pace::default(), &rules()));
     }
 
     #[test]
     fn nothing_below_the_grain_of_a_scheduler_is_enough() {
         let mut patience = Patience::default();
-        patience.on_success(Duration::from_micros(100));
+        patience.on_success(nanos(Duration::from_micros(100)));
         assert!(!patience.is_enough(millis(49), &Pace::default(), &rules()));
         assert!(patience.is_enough(millis(50), &Pace::default(), &rules()));
-        patience.on_success(Duration::MAX);
+        patience.on_success(nanos(Duration::MAX));
         assert!(
             patience.is_enough(millis(10_000), &Pace::default(), &rules()),
             "the policy's own"

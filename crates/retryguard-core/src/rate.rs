@@ -71,9 +71,11 @@ impl Rate {
 
     /// The time between two calls, rounded up: a rate is never exceeded by rounding.
     fn interval(&self) -> u64 {
+        /// 36 years. Sums of longer times would not fit into 64 bits.
+        const LONGEST: u64 = 1 << 60;
         nanos(self.settings.per)
             .div_ceil(u64::from(self.settings.calls.max(1)))
-            .max(1)
+            .clamp(1, LONGEST)
     }
 }
 

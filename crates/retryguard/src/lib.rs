@@ -108,7 +108,10 @@
 //! - A server: [`server::ServerLayer`], for axum or any tower HTTP server.
 //! - A policy that changes while running: [`remote::LivePolicy`].
 //! - Periodic work: [`Periodic`].
-//! - Single patterns: [`patterns`]. Fallback values: [`FallbackLayer`].
+//! - Single patterns, a rate limiter included: [`patterns`]. Fallback values: [`FallbackLayer`].
+//! - A policy from code: [`Policy::builder`]. Rules of one request: [`http::tags::Tags`].
+//! - Every attempt, retry and refusal as an event: [`TargetHandle::observe_calls`]. The attempts that failed: [`Error::history`].
+//! - One's own delays: [`TargetHandle::back_off_by`]. One's own reading of responses: [`http::Http::responses_read_by`].
 //!
 //! The decisions are made by the pure machines of `retryguard-core`; this crate moves effects between them
 //! and tokio.

@@ -245,7 +245,7 @@ impl Telemetry {
     }
 
     #[inline]
-    pub(crate) fn on_verdict(&self, verdict: &Verdict, report: &Report, latency: Duration) {
+    pub(crate) fn on_verdict(&self, verdict: &Verdict, report: &Report, nanos: u64) {
         self.in_flight.decrement(1.0);
         self.count_attempts(report.attempts);
         match verdict {
@@ -262,7 +262,7 @@ impl Telemetry {
                 self.refusals[refusal.index()].increment(1);
             }
         }
-        self.duration.record(latency);
+        self.duration.record(Duration::from_nanos(nanos));
     }
 
     pub(crate) fn on_abandon(&self, attempts: u8) {

@@ -53,3 +53,6 @@ pub fn subject(name: &str) -> Option<Subject> {
 
 /// The name of the whole stack: breaker, budget, throttle, bulkhead, guard and deadline.
 pub const WHOLE_STACK: &str = "stack";
+
+/// The name of a call under the default policy.
+pub const DEFAULT_POLICY: &str = "default";

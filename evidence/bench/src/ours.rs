@@ -16,7 +16,7 @@ use retryguard_policy::Service;
 use tower_layer::Layer;
 
 use crate::{
-    Caller, Subject, WHOLE_STACK, clock,
+    Caller, DEFAULT_POLICY, Subject, WHOLE_STACK, clock,
     service::{Bottom, calls_of, work},
 };
 
@@ -92,6 +92,15 @@ pub(crate) fn subjects() -> Vec<Subject> {
                     guard: Some(guard::Settings::default()),
                     ..target::Settings::default()
                 })
+            },
+        ),
+        subject(
+            DEFAULT_POLICY,
+            "the default policy: measuring guard, adaptive limit, breaker, budget, deadline",
+            "resilience-both",
+            || {
+                let layer = RetryGuardLayer::new(&Policy::default(), "bench", Plain::idempotent());
+                Box::new(move || calls_of(layer.layer(Bottom)))
             },
         ),
     ]

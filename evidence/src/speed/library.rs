@@ -282,9 +282,9 @@ The time of several threads needs a quiet machine and many undisturbed rounds: o
 with other work, one build took 923 ns a call for the whole stack in one run and 345 ns in the next, with tower's
 retry at 277 and 163 beside it.
 
-Of the instructions, about 180 read the clock twice and turn `std::time::Instant` into nanoseconds. A cheaper clock
-would have to give up tokio's paused time in tests, or would drift away from tokio's timers. The lock stays: one writer is what
-lets a test walk the machines through every order of events.
+Of the instructions, about 60 read the clock twice. It is the system's own, in nanoseconds; a build in which tokio's clock can be
+paused reads tokio's, which takes about 160. The lock stays: one writer is what lets a test walk the machines through
+every order of events.
 
 The token bucket of the AWS SDK is not in the table: it cannot be called from outside `aws-smithy-runtime` without
 the SDK's whole orchestrator. The instructions of `governor` vary by up to a fifth from run to run, because it calibrates

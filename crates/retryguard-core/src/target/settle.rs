@@ -37,9 +37,9 @@ impl Target {
     fn tell(&mut self, permit: &Permit, ends: Instant, failure: Option<&Failure>, now: Instant) {
         let rejected = failure.is_some_and(|failure| failure.rejection);
         let started = permit.started;
-        let latency = now.since(started);
+        let latency = now.nanos_since(started);
         let allowed =
-            (permit.kind == AttemptKind::First && ends != Instant::NEVER).then(|| started.until(ends));
+            (permit.kind == AttemptKind::First && ends != Instant::NEVER).then(|| ends.nanos_since(started));
         let timed_out = failure.is_some_and(|failure| failure.kind == FailureKind::Timeout);
         let weight = self
             .pace
@@ -48,7 +48,8 @@ impl Target {
         let speaks = !permit.is_probe();
         let below = failure.is_some_and(|failure| failure.hints.retried_below > 0);
         if self.bulkhead.is_adaptive() && speaks {
-            self.bulkhead.on_latency(latency, rejected, now);
+            self.bulkhead
+                .on_latency(Duration::from_nanos(latency), rejected, now);
             let end = match failure {
                 None => End::Success,
                 Some(_) if timed_out && now >= ends => End::TimedOut,
@@ -89,10 +90,9 @@ impl Target {
             budget.on_attempt_end(failure.is_none(), now);
         }
         if failure.is_none() {
-            let latency = now.since(started);
             self.patience.on_success(latency);
             if let Some(hedge) = &mut self.hedge {
-                hedge.on_success(latency);
+                hedge.on_success(Duration::from_nanos(latency));
             }
         }
         if let Some(guard) = &mut self.guard {
@@ -103,7 +103,7 @@ impl Target {
                     note(&mut self.changes, Change::Guard(decision));
                 }
             }
-            self.sample_attempt(permit.kind, failure.is_none(), rejected, now.since(started));
+            self.sample_attempt(permit.kind, failure.is_none(), rejected, latency);
         }
         self.end_sample(now);
     }
@@ -145,12 +145,12 @@ impl Target {
     }
 
     #[inline]
-    fn sample_attempt(&mut self, kind: AttemptKind, success: bool, rejected: bool, latency: Duration) {
+    fn sample_attempt(&mut self, kind: AttemptKind, success: bool, rejected: bool, latency: u64) {
         if kind == AttemptKind::First {
             self.sample.calls += 1;
             self.sample.rejected += u64::from(rejected);
             if let Some(delays) = &mut self.delays {
-                delays.add(latency);
+                delays.add(Duration::from_nanos(latency));
             }
         } else {
             self.sample.retries_succeeded += u64::from(success);

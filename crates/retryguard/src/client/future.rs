@@ -570,7 +570,7 @@ where
             this.shared.with(|state| state.forget(ticket));
         }
         let report = report(verdict, this.call);
-        let took = this.told.since(*this.began);
+        let took = this.told.nanos_since(*this.began);
         this.shared.telemetry().on_verdict(verdict, &report, took);
         this.shared.notify(|| CallEvent::Finished {
             attempts: report.attempts,
@@ -578,7 +578,7 @@ where
                 Verdict::Success { .. } => None,
                 Verdict::Failure { refusal, .. } | Verdict::Refused { refusal, .. } => Some(*refusal),
             },
-            at: took,
+            at: Duration::from_nanos(took),
         });
         report
     }

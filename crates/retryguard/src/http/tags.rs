@@ -185,11 +185,12 @@ fn millis(left: Duration) -> HeaderValue {
     const KEPT: usize = 4;
     const ZERO: (u64, HeaderValue) = (0, HeaderValue::from_static("0"));
     thread_local! {
-        static LAST: RefCell<[(u64, HeaderValue); KEPT]> = const { RefCell::new([ZERO; KEPT]) };
+        static LAST: RefCell<[(u64, HeaderValue); KEPT]> =
+            const { RefCell::new([ZERO; KEPT]) };
     }
     let left = whole_millis(left);
     let kept = LAST.try_with(|last| {
-        let kept = &mut last.borrow_mut()[left as usize % KEPT];
+        let kept = &mut last.borrow_mut()[usize::try_from(left % KEPT as u64).unwrap_or_default()];
         if kept.0 != left {
             *kept = (left, HeaderValue::from(left));
         }

@@ -142,7 +142,9 @@ where
                         let inside = this.inside.take().filter(|_| this.manner.holds_bodies);
                         let context = this.context.take();
                         let retried = context.as_ref().map_or(0, Context::retried);
-                        context.map(Context::recycle);
+                        if let Some(context) = context {
+                            context.recycle();
+                        }
                         return Poll::Ready(result.map(|mut response| {
                             refuse::mark_retried(&mut response, retried);
                             let until = this.manner.body_until;

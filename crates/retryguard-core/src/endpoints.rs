@@ -465,7 +465,7 @@ impl Endpoints {
         let took = self.latest.since(sent.started);
         let failed = match outcome.failure() {
             None => {
-                self.patience.on_success(took);
+                self.patience.on_success(crate::time::nanos(took));
                 false
             }
             Some(failure) => match failure.kind {

@@ -276,7 +276,7 @@ mod tests {
         let built = Policy::builder()
             .defaults(|keys| {
                 keys.deadline(Duration::from_millis(1500))
-                    .set("budget.ratio", 0.1)
+                    .set("budget.percent", "10%")
             })
             .service("payments", |keys| {
                 keys.max_retries(1)
@@ -288,7 +288,7 @@ mod tests {
             .build()
             .unwrap();
         let read = Policy::parse(
-            "defaults: { deadline: 1500ms, budget: { ratio: 0.1 } }\n\
+            "defaults: { deadline: 1500ms, budget: { percent: 10% } }\n\
              services: { payments: { maxRetries: 1, criticality: critical-plus, breaker: off }, plain: {} }",
         )
         .unwrap();
@@ -304,7 +304,8 @@ mod tests {
                 .set("breaker.trip", "sometimes")
         });
         let mistakes = builder.build().unwrap_err();
-        assert_eq!(mistakes.as_slice().len(), 3, "{mistakes}\n{}", builder.to_yaml());
+        // The name, the trip, the number and the key.
+        assert_eq!(mistakes.as_slice().len(), 4, "{mistakes}\n{}", builder.to_yaml());
         assert!(mistakes.to_string().contains("maxRetries"), "{mistakes}");
     }
 

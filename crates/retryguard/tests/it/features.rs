@@ -15,10 +15,9 @@ fn every_row_of_the_feature_page_names_a_test() {
             continue;
         }
         let (name, path) = cells[6]
-            .trim_matches(['[', ')'])
-            .split_once("](../")
+            .trim_matches('`')
+            .split_once("` in `")
             .unwrap_or_else(|| panic!("no test in {row}"));
-        let name = name.trim_matches('`');
         let source =
             std::fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         assert!(source.contains(&format!("fn {name}(")), "{path} has no `{name}`");

@@ -115,6 +115,7 @@ impl Downstream {
                         attempts: 1,
                         refusal: Refusal::NotRetryable,
                         retry_after: None,
+                        history: Vec::new(),
                     }),
                 }
             }

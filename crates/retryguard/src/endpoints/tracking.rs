@@ -64,7 +64,9 @@ impl<P: Protocol<R>, R> Protocol<R> for Tracking<P> {
         let kept = KeptTracked {
             kept,
             tried: Tried::default(),
-            repeatable: asked.idempotent && asked.replayable && policy.target.call.retries > 0,
+            repeatable: asked.idempotent
+                && asked.replayable
+                && asked.overrides.retries.unwrap_or(policy.target.call.retries) > 0,
         };
         (asked, kept)
     }
@@ -79,6 +81,10 @@ impl<P: Protocol<R>, R> Protocol<R> for Tracking<P> {
 
     fn context<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Context> {
         self.protocol.context(&kept.kept)
+    }
+
+    fn classifier<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Classifier> {
+        self.protocol.classifier(&kept.kept)
     }
 
     fn caller(&self, kept: &Self::Kept) -> u64 {

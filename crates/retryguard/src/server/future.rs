@@ -189,7 +189,11 @@ where
                 break Answer::TooLate;
             }
             if let Some(inside) = this.inside.as_ref().filter(|inside| inside.is_full()) {
-                inside.count_too_slow(this.context.as_ref().map_or(retryguard_core::Criticality::default(), Context::criticality));
+                inside.count_too_slow(
+                    this.context
+                        .as_ref()
+                        .map_or(retryguard_core::Criticality::default(), Context::criticality),
+                );
                 break Answer::TooSlow;
             }
             *this.check_at = Some(clock::after(FULL_FOR));

@@ -37,7 +37,11 @@ async fn main() -> anyhow::Result<()> {
     show(&client);
 
     broken.store(false, Ordering::SeqCst);
-    while !client.endpoints().iter().all(|endpoint| endpoint.is_in()) {
+    while !client
+        .endpoints()
+        .iter()
+        .all(retryguard::endpoints::EndpointStatus::is_in)
+    {
         calls(&client, 1).await?;
         pause(10).await;
     }

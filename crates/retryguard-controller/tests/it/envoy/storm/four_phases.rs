@@ -25,8 +25,8 @@ struct Stretch {
     fault: Fault,
 }
 
-/// The phases of the page. Nothing was chosen by their results: the constants of the measurement were chosen with the rates
-/// of the test below.
+/// The phases of the page. The constants of the measurement were chosen with the rates of the test below; that an outage ends a
+/// test of retries was added after a run of these phases.
 const PHASES: [Stretch; 5] = [
     Stretch {
         name: "calm",
@@ -156,6 +156,8 @@ fn page(lines: &[(Arm, Timeline)]) -> String {
     text.push_str(
         "\n## What this cannot show\n\n\
          - One run of each arm, on one machine. The times of the calls are the same in all arms; the machine's other work is not.\n\
+         - Two runs came before: one with twice the rates, for which the machine was too busy, and one with these rates, after which \
+         an outage was made to end a test of retries.\n\
          - The service rejects at once. An overload that answers slowly is seen through Envoy's per-try timeout only.\n\
          - In the outage every answer is a 503. A service whose connections are refused looks the same to the controller, \
          because Envoy counts a 503 for each.\n",

@@ -89,8 +89,9 @@ async fn a_call_waits_no_longer_than_its_deadline() {
         ),
         "{error:?}"
     );
+    // It was the probe some times. It ends early where the back-off before its next turn reaches beyond the deadline.
     assert!(
-        took > Duration::from_secs(1) && took <= Duration::from_millis(2_010),
+        took > Duration::from_millis(100) && took <= Duration::from_millis(2_010),
         "{took:?}"
     );
     assert_empty(&layer);

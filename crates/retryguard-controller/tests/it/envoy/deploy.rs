@@ -92,12 +92,17 @@ async fn every_query_of_the_dashboard_finds_something() {
         envoy.ports().admin
     ));
     let url = envoy.url();
-    let calls = tokio::spawn(async move {
-        let client = client();
-        loop {
-            let _ = client.get(&url).send().await;
-        }
-    });
+    // A guard wants some calls in each sample before it decides, and one caller after the other makes few.
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let url = url.clone();
+        calls.spawn(async move {
+            let client = client();
+            loop {
+                let _ = client.get(&url).send().await;
+            }
+        });
+    }
     let client = client();
     let mut left = queries();
     assert!(left.len() > 15, "{left:?}");
@@ -123,7 +128,7 @@ async fn every_query_of_the_dashboard_finds_something() {
         }
         pause(500).await;
     }
-    calls.abort();
+    calls.abort_all();
     assert!(left.is_empty(), "these find nothing: {left:#?}");
 }
 

@@ -149,7 +149,12 @@ async fn a_reader_that_sleeps_gets_the_last_word_and_is_waited_for_once() {
     settings.confirm_within = std::time::Duration::from_millis(300);
     let rtds = rtds_with(&settings).await;
     rtds.find().await.unwrap();
-    let mut sleeper = Speaker::open(channel(port).await, None).await.unwrap();
+    // The stream takes a handful of answers on its way. More go only once they are read.
+    let narrow = Endpoint::from_shared(format!("http://127.0.0.1:{port}"))
+        .unwrap()
+        .initial_stream_window_size(1024);
+    let channel = narrow.connect().await.unwrap();
+    let mut sleeper = Speaker::open(channel, None).await.unwrap();
     sleeper.subscribe("sleeper", &["retryguard"], "").await;
     streams(&rtds, 1).await;
     for _ in 0..50 {

@@ -48,6 +48,7 @@
 //! latest time seen.
 
 mod record;
+mod report;
 #[cfg(test)]
 mod tests;
 
@@ -56,12 +57,13 @@ use std::time::Duration;
 use crate::{
     chance::Chance,
     outcome::{FailureKind, Outcome},
-    pace::Pace,
     patience::Patience,
     ratio::Ratio,
     rules,
     time::Instant,
 };
+pub use report::{Change, Reason, State, Status};
+
 use record::{Peers, Record};
 
 /// When an endpoint is left out, and for how long.
@@ -135,97 +137,6 @@ impl Sent {
     pub const fn endpoint(&self) -> Id {
         self.to
     }
-}
-
-/// Whether an endpoint is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It is used.
-    In,
-    /// It is left out until this moment.
-    Out {
-        /// When single attempts try it.
-        until: Instant,
-    },
-    /// Single attempts try it.
-    Trial,
-}
-
-impl State {
-    /// The word used in metrics and events.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::In => "in",
-            Self::Out { .. } => "out",
-            Self::Trial => "trial",
-        }
-    }
-}
-
-/// Why an endpoint was left out or is back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// Out: it failed several times in a row while its peers succeeded.
-    InARow,
-    /// Out: it failed far more often than its peers.
-    FailureShare,
-    /// Out: a trial attempt failed.
-    TrialFailed,
-    /// Back: the trial attempts succeeded.
-    TrialsSucceeded,
-    /// Back: the other endpoints fail as well.
-    OthersFail,
-    /// Back: endpoints were removed, and too large a share of the rest would be out.
-    Bound,
-    /// Back: the policy leaves no endpoint out any more.
-    Replaced,
-}
-
-impl Reason {
-    /// The reason in a few words.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InARow => "failures in a row while its peers succeed",
-            Self::FailureShare => "fails far more often than its peers",
-            Self::TrialFailed => "a trial attempt failed",
-            Self::TrialsSucceeded => "trial attempts succeeded",
-            Self::OthersFail => "the other endpoints fail as well",
-            Self::Bound => "endpoints were removed, too many would be out",
-            Self::Replaced => "the policy changed",
-        }
-    }
-}
-
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// An endpoint was left out, or is back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
-    /// Which.
-    pub endpoint: Id,
-    /// For how long it is left out; `None` if it is back.
-    pub out_for: Option<Duration>,
-    /// Why.
-    pub reason: Reason,
-}
-
-/// What is known of one endpoint.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Status {
-    /// Which.
-    pub endpoint: Id,
-    /// Whether it is used.
-    pub state: State,
-    /// Attempts under way.
-    pub under_way: u32,
-    /// The share of its recent attempts that failed.
-    pub failure_share: f64,
 }
 
 /// The endpoints of one target.
@@ -471,7 +382,7 @@ impl Endpoints {
             Some(failure) => match failure.kind {
                 FailureKind::Cancelled => return self.on_abandon(sent),
                 FailureKind::Timeout if failure.unhealthy => {
-                    if !self.patience.is_enough(took, &Pace::default(), rules) {
+                    if !self.patience.is_enough(took, None, rules) {
                         return self.on_abandon(sent);
                     }
                     true
@@ -486,7 +397,7 @@ impl Endpoints {
     pub fn on_given_up(&mut self, sent: Sent, rules: &rules::Settings, now: Instant) {
         self.latest = self.latest.max(now);
         let given = self.latest.since(sent.started);
-        if self.patience.is_enough(given, &Pace::default(), rules) {
+        if self.patience.is_enough(given, None, rules) {
             self.settle(&sent, true);
         } else {
             self.on_abandon(sent);

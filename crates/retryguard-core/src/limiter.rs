@@ -27,7 +27,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// At most 1000; congested at twice the usual latency; late at half of the time that attempts have.
+    /// At most 1000; congested at twice the usual latency; late at a third of the time that attempts have.
     fn default() -> Self {
         Self {
             most: 1000,
@@ -215,7 +215,7 @@ impl Limiter {
         let others = f64::from(taken) - 1.0;
         let used = others + (pace.recent() / self.last_gap.max(1.0)).min(1.0);
         self.used += (used - self.used) * weight;
-        if pace.slower() < 1.5 {
+        if !pace.is_slow() {
             self.normal += (used - self.normal) * if self.normal == 0.0 { 1.0 } else { SLOWLY };
         }
         match end {
@@ -258,7 +258,7 @@ impl Limiter {
     /// calls knows too little of that and goes by the timeouts alone.
     fn is_late(&self, pace: &Pace) -> bool {
         let most = if self.gap > FEW { LATE } else { MOSTLY };
-        self.late > most || pace.slower() > 1.5
+        self.late > most || pace.is_slow()
     }
 
     /// By what factor the latency should change; one where it may stay as it is.

@@ -31,6 +31,8 @@ const BATCH: u32 = 32;
 const FIRST_BATCH: u32 = 8;
 /// How many times the recent latency an attempt should have left: one in a hundred of exponential times is longer.
 const MARGIN: f64 = 5.0;
+/// Answers that take so many times as long as usual come from a queue.
+const SLOW: f64 = 1.5;
 /// How far the usual latency follows a batch that is faster, and one that is slower.
 const FALL: f64 = 0.25;
 const RISE: f64 = 0.02;
@@ -87,7 +89,7 @@ impl Pace {
                 self.end_batch();
             }
         }
-        if timed_out && self.slower() > 1.5 {
+        if timed_out && self.is_slow() {
             // What succeeds is slow already: this one was slower still. Where successes are as fast as usual, a timeout
             // is a lost message.
             follow(&mut self.recent, latency as f64, weight);
@@ -131,6 +133,12 @@ impl Pace {
         } else {
             1.0
         }
+    }
+
+    /// Whether answers take so much longer than usual that a queue must be the cause.
+    #[inline]
+    pub(crate) fn is_slow(&self) -> bool {
+        self.slower() > SLOW
     }
 
     /// Whether the last success was about as fast as usual: nothing stood in its way.

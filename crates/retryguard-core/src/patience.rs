@@ -23,7 +23,7 @@
 
 use std::time::Duration;
 
-use crate::{pace::Pace, rules};
+use crate::rules;
 
 /// Knows how long an attempt must have been given before its silence counts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,15 +50,20 @@ impl Patience {
         self.silent = 0;
     }
 
-    /// Whether an attempt that was given this much time, and ran out of it, says that the target is unwell.
-    pub(crate) fn is_enough(&mut self, given: Duration, pace: &Pace, rules: &rules::Settings) -> bool {
+    /// Whether an attempt that was given this much time, and ran out of it, says that the target is unwell. `usually` is what
+    /// would be enough by the time that callers usually give, where that is known.
+    pub(crate) fn is_enough(
+        &mut self,
+        given: Duration,
+        usually: Option<Duration>,
+        rules: &rules::Settings,
+    ) -> bool {
         let learned = match self.slowest {
             0 => Self::UNKNOWN,
             slowest => Duration::from_nanos(slowest.saturating_mul(Self::FACTOR)),
         };
-        let learned = pace
-            .enough()
-            .map_or(learned, |enough| learned.min(enough))
+        let learned = usually
+            .map_or(learned, |usually| learned.min(usually))
             .max(Self::LEAST);
         let own = [rules.attempt_timeout, rules.deadline];
         let enough = given >= own.into_iter().flatten().fold(learned, Duration::min);
@@ -73,6 +78,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pace::Pace;
     use crate::time::{Instant, nanos};
 
     /// Ten seconds for a call, no timeout of an attempt.
@@ -87,14 +93,14 @@ mod tests {
     #[test]
     fn before_the_first_answer_a_second_is_enough_and_so_is_what_the_policy_gives() {
         let mut patience = Patience::default();
-        assert!(!patience.is_enough(millis(999), &Pace::default(), &rules()));
-        assert!(patience.is_enough(millis(1000), &Pace::default(), &rules()));
+        assert!(!patience.is_enough(millis(999), None, &rules()));
+        assert!(patience.is_enough(millis(1000), None, &rules()));
         let strict = rules::Settings {
             attempt_timeout: Some(millis(200)),
             ..rules()
         };
-        assert!(!patience.is_enough(millis(199), &Pace::default(), &strict));
-        assert!(patience.is_enough(millis(200), &Pace::default(), &strict));
+        assert!(!patience.is_enough(millis(199), None, &strict));
+        assert!(patience.is_enough(millis(200), None, &strict));
     }
 
     #[test]
@@ -102,11 +108,11 @@ mod tests {
         let mut patience = Patience::default();
         patience.on_success(nanos(millis(300)));
         patience.on_success(nanos(millis(20)));
-        assert!(!patience.is_enough(millis(1180), &Pace::default(), &rules()));
-        assert!(patience.is_enough(millis(1200), &Pace::default(), &rules()));
+        assert!(!patience.is_enough(millis(1180), None, &rules()));
+        assert!(patience.is_enough(millis(1200), None, &rules()));
         (0..1000).for_each(|_| patience.on_success(nanos(millis(20))));
-        assert!(!patience.is_enough(millis(79), &Pace::default(), &rules()));
-        assert!(patience.is_enough(millis(81), &Pace::default(), &rules()));
+        assert!(!patience.is_enough(millis(79), None, &rules()));
+        assert!(patience.is_enough(millis(81), None, &rules()));
     }
 
     #[test]
@@ -123,34 +129,31 @@ mod tests {
             );
             patience.on_success(nanos(millis(400)));
         }
-        assert!(!patience.is_enough(millis(449), &pace, &rules()));
-        assert!(patience.is_enough(millis(450), &pace, &rules()));
+        assert!(!patience.is_enough(millis(449), pace.enough(), &rules()));
+        assert!(patience.is_enough(millis(450), pace.enough(), &rules()));
     }
 
     #[test]
     fn a_target_that_never_answers_is_noticed_after_some_timeouts() {
         let mut patience = Patience::default();
         for _ in 0..Patience::SILENT {
-            assert!(!patience.is_enough(millis(50), &Pace::default(), &rules()));
+            assert!(!patience.is_enough(millis(50), None, &rules()));
         }
-        assert!(
-            !patience.is_enough(millis(49), &Pace::default(), &rules()),
-            "too short"
-        );
-        assert!(patience.is_enough(millis(50), &Pace::default(), &rules()));
+        assert!(!patience.is_enough(millis(49), None, &rules()), "too short");
+        assert!(patience.is_enough(millis(50), None, &rules()));
         patience.on_success(nanos(millis(300)));
-        assert!(!patience.is_enough(millis(50), &Pace::default(), &rules()));
+        assert!(!patience.is_enough(millis(50), None, &rules()));
     }
 
     #[test]
     fn nothing_below_the_grain_of_a_scheduler_is_enough() {
         let mut patience = Patience::default();
         patience.on_success(nanos(Duration::from_micros(100)));
-        assert!(!patience.is_enough(millis(49), &Pace::default(), &rules()));
-        assert!(patience.is_enough(millis(50), &Pace::default(), &rules()));
+        assert!(!patience.is_enough(millis(49), None, &rules()));
+        assert!(patience.is_enough(millis(50), None, &rules()));
         patience.on_success(nanos(Duration::MAX));
         assert!(
-            patience.is_enough(millis(10_000), &Pace::default(), &rules()),
+            patience.is_enough(millis(10_000), None, &rules()),
             "the policy's own"
         );
     }

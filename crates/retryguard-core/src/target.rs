@@ -105,9 +105,6 @@ impl Target {
     /// The most changes that are kept for a driver that does not take them.
     pub const MOST_CHANGES: usize = 64;
 
-    /// Answers that take so many times as long as usual come from a queue.
-    const SLOW: f64 = 1.5;
-
     /// The quantile of the delay that the guard's samples report.
     pub const DELAY_QUANTILE: Ratio = Ratio::percent(95);
 

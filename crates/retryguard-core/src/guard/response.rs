@@ -386,7 +386,7 @@ impl Machine {
     /// The measured gain, together with the guess that stands before it: retries go on as they went lately, unless
     /// answers are slower than usual, which is a queue that retries stand in.
     fn estimate(&self, pace: &Pace) -> Gain {
-        let (guess, guess_error) = if pace.slower() > 1.5 {
+        let (guess, guess_error) = if pace.is_slow() {
             (0.0, GUESS_ERROR)
         } else {
             (self.retries_succeed, 0.2 + 0.1 * self.loaded)

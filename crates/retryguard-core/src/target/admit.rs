@@ -222,7 +222,7 @@ impl Target {
         if self.is_productive() {
             return Ok(None);
         }
-        if self.measures() && self.pace.slower() > Self::SLOW {
+        if self.measures() && self.pace.is_slow() {
             // A queue stands, and the retry would stand in it.
             return Err(Refusal::Guard);
         }

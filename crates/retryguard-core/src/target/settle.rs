@@ -119,7 +119,10 @@ impl Target {
         now: Instant,
     ) {
         let given = ends.since(permit.started);
-        if self.patience.is_enough(given, &self.pace, &self.settings.call) {
+        if self
+            .patience
+            .is_enough(given, self.pace.enough(), &self.settings.call)
+        {
             self.settle(permit, ends, outcome, now);
         } else {
             self.abandon(permit);

@@ -351,7 +351,7 @@ fn step(name: &str, node: &Node, names: &mut Names, mistakes: &mut Mistakes) -> 
         let mut choices = Vec::new();
         for entry in entries(ways?, "split", mistakes)? {
             let weight = number(&entry.value, "a weight", 0.0..=1e9, mistakes)?;
-            let edge = if entry.key == "nobody" {
+            let edge = if entry.key == "none" {
                 None
             } else {
                 let to = names.service(&entry.key, entry.at, mistakes)?;

@@ -23,6 +23,7 @@ use crate::{
     clock,
     context::{self, Context},
     error::BoxError,
+    http::tags::GRPC_STATUS,
 };
 
 pin_project! {
@@ -216,7 +217,7 @@ fn has_failed<B, E>(result: &Result<Response<B>, E>) -> bool {
     if response.status().is_server_error() {
         return true;
     }
-    let grpc = response.headers().get("grpc-status");
+    let grpc = response.headers().get(GRPC_STATUS);
     // Unknown, deadline exceeded, resource exhausted, internal, unavailable, data loss.
     grpc.is_some_and(|status| matches!(status.as_bytes(), b"2" | b"4" | b"8" | b"13" | b"14" | b"15"))
 }

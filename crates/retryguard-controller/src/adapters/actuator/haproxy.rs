@@ -8,15 +8,14 @@ mod map;
 mod socket;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use map::Map;
 use socket::Socket;
 
-use crate::adapters::actuator::instances::{Mark, agreed, each};
+use crate::adapters::actuator::instances::{Wanted, each, read, with_strays};
 use crate::adapters::start_error::StartError;
 use crate::config::actuator::haproxy::{Settings, Target};
-use crate::domain::state::{Change, Found, Loss, Observed, RetryState};
+use crate::domain::state::{Change, Found, Loss, RetryState};
 use crate::domain::target::TargetName;
 use crate::reconcile::actuator::{Actuator, ActuatorError, Answer};
 
@@ -27,8 +26,7 @@ const NAME: &str = "haproxy";
 pub struct Haproxy {
     sockets: Vec<Socket>,
     targets: BTreeMap<TargetName, Target>,
-    /// What was last wanted of each target: a HAProxy that holds something else is the one to report.
-    wanted: Mutex<BTreeMap<TargetName, RetryState>>,
+    wanted: Wanted,
 }
 
 impl Haproxy {
@@ -58,7 +56,7 @@ impl Haproxy {
                 .map(|address| Socket::new(address, &settings.map))
                 .collect(),
             targets: targets.into_iter().collect(),
-            wanted: Mutex::default(),
+            wanted: Wanted::default(),
         })
     }
 
@@ -71,54 +69,25 @@ impl Haproxy {
     }
 
     async fn held(&self) -> Result<Vec<Found>, ActuatorError> {
-        let mut maps = Vec::new();
-        let mut silent = None;
-        for answer in each(&self.sockets, |socket| async move { socket.read().await }).await {
-            match answer {
-                Ok(map) => maps.push(map),
-                Err(error) => {
-                    tracing::warn!(%error, "a HAProxy does not say what it holds");
-                    silent = Some(error);
-                }
-            }
-        }
-        if let (true, Some(error)) = (maps.is_empty(), silent) {
-            return Err(error);
-        }
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = Vec::new();
-        for target in self.names(&maps) {
-            let backends = self.backends(&target);
-            let marks: Vec<Mark> = maps
-                .iter()
-                .flat_map(|map| backends.iter().map(|backend| map.mark(backend)))
-                .collect();
-            if let Some(held) = agreed(&marks, wanted.get(&target).copied()) {
-                if let Observed::Managed(desired) = held {
-                    wanted.entry(target.clone()).or_insert(desired);
-                }
-                found.push(Found { target, held });
-            }
-        }
-        Ok(found)
+        let maps = read(NAME, &self.sockets, |socket| async move { socket.read().await }).await?;
+        Ok(self.wanted.found(self.names(&maps), |target| {
+            let backends = self.backends(target);
+            let marks = |map: &Map| {
+                backends
+                    .iter()
+                    .map(|backend| map.mark(backend))
+                    .collect::<Vec<_>>()
+            };
+            maps.iter().flat_map(marks).collect()
+        }))
     }
 
-    /// The targets of the configuration, and the backends that bear our mark and belong to none of them.
     fn names(&self, maps: &[Map]) -> Vec<TargetName> {
-        let mut names: Vec<TargetName> = self.targets.keys().cloned().collect();
-        let known = |backend: &str| {
-            let has = |target: &Target| target.backends.iter().any(|name| name == backend);
-            self.targets.values().any(has)
-        };
-        let mut strays: Vec<&str> = maps
-            .iter()
-            .flat_map(Map::marked)
-            .filter(|backend| !known(backend))
-            .collect();
-        strays.sort_unstable();
-        strays.dedup();
-        names.extend(strays.into_iter().map(TargetName::new));
-        names
+        let strays = maps.iter().flat_map(Map::marked).filter(|backend| {
+            let known = |target: &Target| target.backends.iter().any(|name| name == backend);
+            !self.targets.values().any(known)
+        });
+        with_strays(self.targets.keys(), strays)
     }
 
     async fn change(&self, change: &Change) -> Result<Vec<Loss>, ActuatorError> {
@@ -134,22 +103,7 @@ impl Haproxy {
             }
         })
         .await;
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        wanted.insert(change.target.clone(), desired);
-        drop(wanted);
-        let mut losses = losses(&backends, desired);
-        let reached = answers.iter().filter(|answer| answer.is_ok()).count();
-        for answer in answers {
-            match answer {
-                Ok(()) => {}
-                // One dead HAProxy must not keep the others from being told.
-                Err(error @ ActuatorError::Unreachable { .. }) if reached > 0 => {
-                    losses.push(Loss(format!("{error}; it is told when it answers again")));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(losses)
+        self.wanted.told(change, losses(&backends, desired), answers)
     }
 }
 

@@ -7,17 +7,14 @@
 mod endpoint;
 mod layer;
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
 use endpoint::Endpoint;
 use layer::Layer;
 
 use crate::adapters::actuator::envoy::Clusters;
-use crate::adapters::actuator::instances::{Mark, agreed, each};
+use crate::adapters::actuator::instances::{Wanted, each, read, with_strays};
 use crate::adapters::start_error::StartError;
 use crate::config::actuator::envoy as settings;
-use crate::domain::state::{Change, Found, Loss, Observed, RetryState};
+use crate::domain::state::{Change, Found, Loss};
 use crate::domain::target::TargetName;
 use crate::reconcile::actuator::{Actuator, ActuatorError, Answer};
 
@@ -28,8 +25,7 @@ const NAME: &str = "envoy-admin";
 pub struct Admin {
     endpoints: Vec<Endpoint>,
     clusters: Clusters,
-    /// What was last wanted of each target: an Envoy that holds something else is the one to report.
-    wanted: Mutex<BTreeMap<TargetName, RetryState>>,
+    wanted: Wanted,
 }
 
 impl Admin {
@@ -45,59 +41,35 @@ impl Admin {
             endpoints: endpoint::all(&settings.addresses, &settings.layer)
                 .map_err(|reason| StartError::Settings { what: NAME, reason })?,
             clusters: Clusters::new(NAME, targets)?,
-            wanted: Mutex::default(),
+            wanted: Wanted::default(),
         })
     }
 
     async fn held(&self) -> Result<Vec<Found>, ActuatorError> {
-        let mut layers = Vec::new();
-        let mut silent = None;
-        for answer in each(&self.endpoints, |endpoint| async move { endpoint.read().await }).await {
-            match answer {
-                Ok(layer) => layers.push(layer),
-                Err(error) => {
-                    tracing::warn!(%error, "an Envoy does not say what it holds");
-                    silent = Some(error);
-                }
-            }
-        }
-        if let (true, Some(error)) = (layers.is_empty(), silent) {
-            return Err(error);
-        }
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = Vec::new();
-        for target in self.names(&layers) {
-            let (clusters, _) = self.clusters.of(&target);
-            let marks: Vec<Mark> = layers
-                .iter()
-                .flat_map(|layer| clusters.iter().map(|cluster| layer.mark(cluster)))
-                .collect();
-            let held = agreed(&marks, wanted.get(&target).copied());
-            if let Some(held) = held {
-                if let Observed::Managed(desired) = held {
-                    wanted.entry(target.clone()).or_insert(desired);
-                }
-                found.push(Found { target, held });
-            }
-        }
-        Ok(found)
+        let layers = read(
+            NAME,
+            &self.endpoints,
+            |endpoint| async move { endpoint.read().await },
+        )
+        .await?;
+        Ok(self.wanted.found(self.names(&layers), |target| {
+            let (clusters, _) = self.clusters.of(target);
+            let marks = |layer: &Layer| {
+                clusters
+                    .iter()
+                    .map(|cluster| layer.mark(cluster))
+                    .collect::<Vec<_>>()
+            };
+            layers.iter().flat_map(marks).collect()
+        }))
     }
 
-    /// The targets of the configuration, and the clusters that bear our mark and belong to none of them.
     fn names(&self, layers: &[Layer]) -> Vec<TargetName> {
-        let mut names: Vec<TargetName> = self.clusters.targets.keys().cloned().collect();
-        let mut strays: Vec<&str> = layers
-            .iter()
-            .flat_map(Layer::marked)
-            .filter(|cluster| {
-                let known = |target: &settings::Target| target.clusters.iter().any(|name| name == cluster);
-                !self.clusters.targets.values().any(known)
-            })
-            .collect();
-        strays.sort_unstable();
-        strays.dedup();
-        names.extend(strays.into_iter().map(TargetName::new));
-        names
+        let strays = layers.iter().flat_map(Layer::marked).filter(|cluster| {
+            let known = |target: &settings::Target| target.clusters.iter().any(|name| name == cluster);
+            !self.clusters.targets.values().any(known)
+        });
+        with_strays(self.clusters.targets.keys(), strays)
     }
 
     async fn change(&self, change: &Change) -> Result<Vec<Loss>, ActuatorError> {
@@ -113,22 +85,7 @@ impl Admin {
             }
         })
         .await;
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        wanted.insert(change.target.clone(), desired);
-        drop(wanted);
-        let mut losses = self.clusters.losses(change);
-        let reached = answers.iter().filter(|answer| answer.is_ok()).count();
-        for answer in answers {
-            match answer {
-                Ok(()) => {}
-                // One dead sidecar must not keep the others from being told.
-                Err(error @ ActuatorError::Unreachable { .. }) if reached > 0 => {
-                    losses.push(Loss(format!("{error}; it is told when it answers again")));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(losses)
+        self.wanted.told(change, self.clusters.losses(change), answers)
     }
 }
 

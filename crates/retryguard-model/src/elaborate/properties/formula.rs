@@ -1,0 +1,162 @@
+//! What a property means, once every name in it is known.
+
+use crate::expr::{Arithmetic, Compare, Expr, Rounding};
+use crate::syntax::ast::FilterKind;
+
+/// What a question comes to in a state: a truth value or a number.
+#[derive(Clone, Debug)]
+pub(crate) enum Formula {
+    /// A condition on the variables.
+    Plain(Expr),
+    /// A number computed from the variables.
+    Value(Expr),
+    Initial,
+    /// The states that nothing leaves, and that were given a loop.
+    Deadlock,
+    Not(Box<Formula>),
+    And(Box<Formula>, Box<Formula>),
+    Or(Box<Formula>, Box<Formula>),
+    Iff(Box<Formula>, Box<Formula>),
+    Operation(Operation, Vec<Formula>),
+    Query(Box<Query>),
+    /// Whether there is a path (true), or every path is one (false).
+    Branching(bool, Box<Branch>),
+    Filter(Box<Filter>),
+}
+
+/// What is computed from numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Arithmetic(Arithmetic),
+    Round(Rounding),
+    /// A truth value.
+    Compare(Compare),
+    /// Of a truth value and two of either kind.
+    IfThenElse,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    pub(crate) kind: FilterKind,
+    pub(crate) of: Formula,
+    pub(crate) states: Formula,
+}
+
+/// A path of branching time, without probabilities.
+#[derive(Clone, Debug)]
+pub(crate) enum Branch {
+    Next(Formula),
+    Until(Formula, Formula),
+    Not(Box<Branch>),
+}
+
+impl Formula {
+    /// Whether it is a number rather than a truth value.
+    pub(crate) fn is_number(&self) -> bool {
+        match self {
+            Formula::Value(_) => true,
+            Formula::Query(query) => query.bound.is_none(),
+            Formula::Operation(Operation::IfThenElse, parts) => parts.last().is_some_and(Formula::is_number),
+            Formula::Operation(Operation::Compare(_), _) => false,
+            Formula::Operation(..) => true,
+            Formula::Filter(filter) => match filter.kind {
+                FilterKind::ForAll | FilterKind::Exists => false,
+                FilterKind::State | FilterKind::First => filter.of.is_number(),
+                _ => true,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether `test` holds for this formula or for a part of it.
+    pub(crate) fn any(&self, test: &impl Fn(&Formula) -> bool) -> bool {
+        test(self)
+            || match self {
+                Formula::Plain(_) | Formula::Value(_) | Formula::Initial | Formula::Deadlock => false,
+                Formula::Not(a) => a.any(test),
+                Formula::And(a, b) | Formula::Or(a, b) | Formula::Iff(a, b) => a.any(test) || b.any(test),
+                Formula::Operation(_, parts) => parts.iter().any(|part| part.any(test)),
+                Formula::Query(query) => query.operator.parts().iter().any(|part| part.any(test)),
+                Formula::Branching(_, branch) => branch.parts().iter().any(|part| part.any(test)),
+                Formula::Filter(filter) => filter.of.any(test) || filter.states.any(test),
+            }
+    }
+}
+
+impl Branch {
+    /// The conditions that it is made of.
+    pub(crate) fn parts(&self) -> Vec<&Formula> {
+        match self {
+            Branch::Next(a) => vec![a],
+            Branch::Until(a, b) => vec![a, b],
+            Branch::Not(inner) => inner.parts(),
+        }
+    }
+}
+
+impl Operator {
+    /// The conditions that it is made of.
+    pub(crate) fn parts(&self) -> Vec<&Formula> {
+        match self {
+            Operator::Next(a, ..) | Operator::ReachReward(_, a) | Operator::Steady(a) => vec![a],
+            Operator::Until(a, b, ..) | Operator::NotUntil(a, b, ..) => vec![a, b],
+            Operator::TotalReward(_)
+            | Operator::Cumulative(..)
+            | Operator::Instant(..)
+            | Operator::SteadyReward(_) => Vec::new(),
+        }
+    }
+
+    /// The reward structure that it is about.
+    pub(crate) fn reward(&self) -> Option<usize> {
+        match self {
+            Operator::ReachReward(place, _)
+            | Operator::TotalReward(place)
+            | Operator::Cumulative(place, _)
+            | Operator::Instant(place, _)
+            | Operator::SteadyReward(place) => Some(*place),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    pub(crate) operator: Operator,
+    pub(crate) bound: Option<(Comparison, f64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    pub(crate) fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Comparison::Less => value < bound,
+            Comparison::LessOrEqual => value <= bound,
+            Comparison::Greater => value > bound,
+            Comparison::GreaterOrEqual => value >= bound,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Operator {
+    /// With a lower and an upper bound on the time.
+    Next(Formula, f64, Option<f64>),
+    Until(Formula, Formula, f64, Option<f64>),
+    /// That the until does not hold: what G, W and R come to.
+    NotUntil(Formula, Formula, f64, Option<f64>),
+    /// The reward structure by its place.
+    ReachReward(usize, Formula),
+    TotalReward(usize),
+    Cumulative(usize, f64),
+    Instant(usize, f64),
+    SteadyReward(usize),
+    Steady(Formula),
+}

@@ -78,7 +78,7 @@ mod transactional;
 pub use body::IdempotencyBody;
 pub use claim::Claim;
 pub use future::IdempotencyFuture;
-pub use key::{IDEMPOTENCY_KEY, MalformedKey};
+pub use key::{IDEMPOTENCY_KEY, MalformedKey, read_key};
 pub use layer::IdempotencyLayer;
 pub use machine::Open;
 pub use memory::MemoryStore;

@@ -38,7 +38,10 @@ pub enum MalformedKey {
 
 /// Reads the key; none where there is no header. `bare`: a value without quotes is taken as it stands, which is
 /// what most clients of older services send.
-pub(super) fn read(headers: &HeaderMap, limit: usize, bare: bool) -> Result<Option<String>, MalformedKey> {
+///
+/// # Errors
+/// Where the header is not one key of at most `limit` characters.
+pub fn read_key(headers: &HeaderMap, limit: usize, bare: bool) -> Result<Option<String>, MalformedKey> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -140,7 +143,7 @@ mod tests {
     fn of(text: &str) -> Result<Option<String>, MalformedKey> {
         let mut headers = HeaderMap::new();
         headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_bytes(text.as_bytes()).unwrap());
-        read(&headers, 16, false)
+        read_key(&headers, 16, false)
     }
 
     #[test]
@@ -148,7 +151,7 @@ mod tests {
         assert_eq!(of("\"8e03978e-40d5\""), Ok(Some("8e03978e-40d5".to_owned())));
         assert_eq!(of("  \"a b\"  "), Ok(Some("a b".to_owned())));
         assert_eq!(of(r#""a\"b\\c""#), Ok(Some(r#"a"b\c"#.to_owned())));
-        assert_eq!(read(&HeaderMap::new(), 16, false), Ok(None));
+        assert_eq!(read_key(&HeaderMap::new(), 16, false), Ok(None));
     }
 
     #[test]
@@ -188,16 +191,16 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(IDEMPOTENCY_KEY, HeaderValue::from_static("\"a\""));
         headers.append(IDEMPOTENCY_KEY, HeaderValue::from_static("\"b\""));
-        assert_eq!(read(&headers, 16, false), Err(MalformedKey::Repeated));
+        assert_eq!(read_key(&headers, 16, false), Err(MalformedKey::Repeated));
     }
 
     #[test]
     fn bare_keys_where_they_are_wanted() {
         let mut headers = HeaderMap::new();
         headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static("8e03978e"));
-        assert_eq!(read(&headers, 16, true), Ok(Some("8e03978e".to_owned())));
+        assert_eq!(read_key(&headers, 16, true), Ok(Some("8e03978e".to_owned())));
         headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_static("a b"));
-        assert_eq!(read(&headers, 16, true), Err(MalformedKey::Unquoted));
+        assert_eq!(read_key(&headers, 16, true), Err(MalformedKey::Unquoted));
     }
 
     /// As RFC 9651 writes a string.
@@ -216,7 +219,7 @@ mod tests {
             for value in values.iter().filter_map(|bytes| HeaderValue::from_bytes(bytes).ok()) {
                 headers.append(IDEMPOTENCY_KEY, value);
             }
-            if let Ok(Some(key)) = read(&headers, 16, bare) {
+            if let Ok(Some(key)) = read_key(&headers, 16, bare) {
                 prop_assert_eq!(headers.len(), 1);
                 prop_assert!((1..=16).contains(&key.len()));
                 prop_assert!(key.bytes().all(|byte| (0x20..=0x7e).contains(&byte)));

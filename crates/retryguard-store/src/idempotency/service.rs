@@ -102,7 +102,7 @@ where
             return IdempotencyFuture::passed(self.inner.call(request));
         }
         let settings = &self.settings;
-        let problem = match key::read(request.headers(), settings.key_limit, settings.bare) {
+        let problem = match key::read_key(request.headers(), settings.key_limit, settings.bare) {
             Ok(Some(key)) => {
                 let end = self
                     .left(&request)

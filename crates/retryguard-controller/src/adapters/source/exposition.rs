@@ -2,12 +2,15 @@
 
 /// One line: a name, its labels, a value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Line<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) labels: Vec<(&'a str, std::borrow::Cow<'a, str>)>,
-    pub(crate) value: f64,
+pub struct Line<'a> {
+    /// The metric's name.
+    pub name: &'a str,
+    /// Its labels, without their quotes and escapes.
+    pub labels: Vec<(&'a str, std::borrow::Cow<'a, str>)>,
+    /// The value.
+    pub value: f64,
     /// Everything before the value: one series' name for itself.
-    pub(crate) series: &'a str,
+    pub series: &'a str,
 }
 
 /// The most labels of one series.
@@ -15,14 +18,19 @@ const MOST_LABELS: usize = 64;
 
 /// Why a page cannot be read, and on which line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Broken {
-    pub(crate) line: usize,
-    pub(crate) reason: &'static str,
+pub struct Broken {
+    /// The line, from 1.
+    pub line: usize,
+    /// Which rule is broken.
+    pub reason: &'static str,
 }
 
 /// Every line of a page whose name `wanted` says yes to. Others are not looked into: a proxy's page has
 /// thousands of them.
-pub(crate) fn lines<'a>(
+///
+/// # Errors
+/// At the first line that breaks the rules of the format.
+pub fn lines<'a>(
     page: &'a str,
     wanted: impl Fn(&str) -> bool,
     mut take: impl FnMut(Line<'a>),

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "aws")]
 pub mod cloudwatch;
-mod exposition;
+pub mod exposition;
 pub mod prometheus;
 pub mod scrape;
 mod series;

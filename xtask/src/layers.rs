@@ -12,9 +12,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("retryguard-policy", &["retryguard-core"]),
     ("retryguard", &["retryguard-core", "retryguard-policy"]),
     ("retryguard-store", &["retryguard-core"]),
-    ("retryguard-sim", &["retryguard-core", "retryguard-policy"]),
+    (
+        "retryguard-sim",
+        &["retryguard-core", "retryguard-policy", "retryguard-translate"],
+    ),
     ("retryguard-tune", &["retryguard-core", "retryguard-model"]),
-    ("retryguard-report", &["retryguard-core", "retryguard-sim"]),
+    (
+        "retryguard-report",
+        &["retryguard-core", "retryguard-policy", "retryguard-sim"],
+    ),
     ("retryguard-translate", &["retryguard-core", "retryguard-policy"]),
     (
         "retryguard-play",

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use retryguard_sim::calibrate::{Calibrated, Known, Observed, calibrate, read_csv};
+use retryguard_sim::calibrate::{Known, Observed, calibrate, read_csv};
 
 /// Write a scenario from what was observed of a service: a Prometheus, or a file of requests.
 ///
@@ -65,13 +65,7 @@ pub(crate) struct Calibrate {
 
 impl Calibrate {
     pub(crate) fn run(&self) -> ExitCode {
-        match self.try_run() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("retryguard calibrate: {error:#}");
-                ExitCode::from(2)
-            }
-        }
+        crate::output::exit("calibrate", self.try_run())
     }
 
     fn try_run(&self) -> anyhow::Result<()> {
@@ -87,7 +81,7 @@ impl Calibrate {
             source,
         };
         let result = calibrate(&observed, &known).map_err(|error| anyhow::anyhow!("{error}"))?;
-        eprint!("{}", fit(&result));
+        eprint!("{}", result.table());
         match &self.out {
             Some(path) => {
                 fs::write(path, &result.scenario).with_context(|| format!("cannot write {}", path.display()))
@@ -114,19 +108,6 @@ impl Calibrate {
     fn ask(&self) -> anyhow::Result<(Observed, u32, String)> {
         anyhow::bail!("give a file of requests: --csv FILE")
     }
-}
-
-/// The fit as a table, with what must be known about it.
-fn fit(result: &Calibrated) -> String {
-    let mut out = format!("{:24}{:>12}{:>12}\n", "without retries", "observed", "simulated");
-    for row in &result.fit {
-        let name = format!("{} ({})", row.name, row.unit);
-        out += &format!("{name:24}{:>12.1}{:>12.1}\n", row.observed, row.simulated);
-    }
-    for note in &result.notes {
-        out += &format!("note: {note}\n");
-    }
-    out
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -9,10 +9,10 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use retryguard_policy::{Policy, reading::nearest};
-use retryguard_translate::{Format, Target, render};
+use retryguard_translate::{Format, PolicyFile, Target, render};
 use serde_json::json;
 
-use crate::{foreign::File, output};
+use crate::{foreign, output};
 
 /// Read the retry settings of another system as a policy; what a policy cannot express is listed by line.
 ///
@@ -91,13 +91,13 @@ fn format(word: &str) -> Result<Format, String> {
 
 impl Import {
     pub(crate) fn run(&self) -> ExitCode {
-        exit("import", self.answer())
+        output::exit("import", self.answer())
     }
 
     fn answer(&self) -> anyhow::Result<()> {
         let name = self.file.display().to_string();
         let text = text_of(&self.file)?;
-        let file = File::of(text, self.from).with_context(|| name.clone())?;
+        let file = PolicyFile::of(text, self.from).with_context(|| name.clone())?;
         let Some(imported) = file.imported else {
             bail!(
                 "{name}: neither of a format that can be imported, by its keys: say which it is with --from (known are {})",
@@ -131,14 +131,13 @@ impl Import {
 
 impl Render {
     pub(crate) fn run(&self) -> ExitCode {
-        exit("render", self.answer())
+        output::exit("render", self.answer())
     }
 
     fn answer(&self) -> anyhow::Result<()> {
         let name = self.file.display().to_string();
-        let policy = File::of(text_of(&self.file)?, None)
-            .with_context(|| name.clone())?
-            .policy(&name)?;
+        let file = PolicyFile::of(text_of(&self.file)?, None).with_context(|| name.clone())?;
+        let policy = foreign::policy(&file, &name)?;
         let target = match self.to {
             To::Envoy => Target::Envoy,
             To::Istio => Target::Istio,
@@ -186,16 +185,6 @@ fn put(out: Option<&Path>, text: &str) -> anyhow::Result<()> {
             std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
             eprintln!("wrote {}", path.display());
             Ok(())
-        }
-    }
-}
-
-fn exit(command: &str, answer: anyhow::Result<()>) -> ExitCode {
-    match answer {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("retryguard {command}: {error:#}");
-            ExitCode::from(2)
         }
     }
 }

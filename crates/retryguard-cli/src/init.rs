@@ -1,14 +1,13 @@
 //! `retryguard init`: a commented policy to begin with.
 
 use std::{
-    fmt::Write as _,
     io::{self, BufRead as _, IsTerminal as _, Write as _},
     path::PathBuf,
     process::ExitCode,
 };
 
 use anyhow::{Context as _, bail};
-use retryguard_policy::{lint, reading::span};
+use retryguard_policy::{Draft, lint};
 
 /// Write a commented policy to begin with. Asks on a terminal for what no flag gives.
 ///
@@ -49,13 +48,7 @@ pub(crate) struct Init {
 
 impl Init {
     pub(crate) fn run(mut self) -> ExitCode {
-        match self.answer() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("retryguard init: {error:#}");
-                ExitCode::from(2)
-            }
-        }
+        crate::output::exit("init", self.answer())
     }
 
     fn answer(&mut self) -> anyhow::Result<()> {
@@ -85,13 +78,8 @@ impl Init {
     }
 
     fn ask(&mut self) -> anyhow::Result<()> {
-        let names = question("Which services do you call? (names with commas)", "")?;
-        self.services = names
-            .split(',')
-            .map(str::trim)
-            .filter(|name| !name.is_empty())
-            .map(ToOwned::to_owned)
-            .collect();
+        let services = question("Which services do you call? (names with commas)", "")?;
+        self.services = names(&services);
         self.deadline = question("How long may a call take in all?", &self.deadline)?;
         self.attempt_timeout = question(
             "How long may one attempt take? (a little above the 99th percentile)",
@@ -101,75 +89,32 @@ impl Init {
             "Which of them must not do a request twice, and honour idempotency keys?",
             "",
         )?;
-        self.keys = keys
-            .split(',')
-            .map(str::trim)
-            .filter(|name| !name.is_empty())
-            .map(ToOwned::to_owned)
-            .collect();
+        self.keys = names(&keys);
         Ok(())
     }
 
     fn text(&self) -> anyhow::Result<String> {
-        let mut calls: Vec<(&str, &str)> = Vec::new();
+        let mut calls = Vec::new();
         for call in &self.calls {
             let Some((from, to)) = call.split_once(':') else {
                 bail!("--calls {call}: write FROM:TO, such as orders:payments");
             };
-            calls.push((from, to));
+            calls.push((from.to_owned(), to.to_owned()));
         }
-        let mut names: Vec<&str> = self.services.iter().map(String::as_str).collect();
-        let more = calls.iter().flat_map(|(from, to)| [*from, *to]);
-        for name in more.chain(self.keys.iter().map(String::as_str)) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        let mut out = format!(
-            "# yaml-language-server: $schema={}/raw/main/docs/policy.schema.json\n\
-             # Every key is explained by `retryguard explain KEY`; what is not written here has a safe default: at most two\n\
-             # retries under full jitter, paid from a budget, with a guard and a breaker.\n\
-             defaults:\n  \
-             # How long a call may take in all, its retries included.\n  deadline: {}\n  \
-             # How long one attempt may take: a little above the 99th percentile of what is called.\n  attemptTimeout: {}\n",
-            env!("CARGO_PKG_REPOSITORY"),
-            self.deadline,
-            self.attempt_timeout
-        );
-        if !names.is_empty() {
-            out.push_str("\nservices:\n");
-        }
-        for name in names {
-            let called: Vec<&str> = calls
-                .iter()
-                .filter(|(from, _)| *from == name)
-                .map(|(_, to)| *to)
-                .collect();
-            let _ = writeln!(out, "  {name}:");
-            if called.is_empty() {
-                out.push_str("    # The lowest layer retries; the layers above it pass failures on.\n    maxRetries: 2\n");
-            } else {
-                let outer = span(&self.deadline).map_or_else(
-                    || "10s".to_owned(),
-                    |own| format!("{}ms", own.as_millis().saturating_mul(2)),
-                );
-                let _ = writeln!(
-                    out,
-                    "    # It calls others, which retry for it: a second layer of retries would multiply theirs.\n    \
-                     maxRetries: 0\n    # Timeouts grow towards the edge: it must outlast what it calls.\n    \
-                     deadline: {outer}\n    attemptTimeout: off\n    calls: [{}]",
-                    called.join(", ")
-                );
-            }
-            if self.keys.iter().any(|key| key == name) {
-                out.push_str(
-                    "    # Requests that must not be done twice carry a key, which the service honours.\n    \
-                     idempotency: {addKeys: true}\n",
-                );
-            }
-        }
-        Ok(out)
+        let draft = Draft {
+            services: self.services.clone(),
+            calls,
+            keys: self.keys.clone(),
+            deadline: self.deadline.clone(),
+            attempt_timeout: self.attempt_timeout.clone(),
+        };
+        Ok(draft.text())
     }
+}
+
+fn names(text: &str) -> Vec<String> {
+    let names = text.split(',').map(str::trim);
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 fn question(words: &str, usual: &str) -> anyhow::Result<String> {

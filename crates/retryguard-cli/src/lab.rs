@@ -6,11 +6,7 @@ mod stores;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use retryguard_lab::{
-    Configuration, Interrupted, Name, Settings, System, TimeScale,
-    settings::Capacity,
-    trace::{self, Otlp},
-};
+use retryguard_lab::{Configuration, Name, ServeOptions, Settings, TimeScale, settings::Capacity};
 
 /// Five real services to break: gateway, orders, payments, inventory, notifications.
 #[derive(Args)]
@@ -81,14 +77,24 @@ struct Serve {
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let result = match &arguments.command {
-        Command::Serve(serve) => {
-            settings(serve).and_then(|settings| retryguard_lab::block_on(keep_up(settings, serve)))
-        }
+        Command::Serve(serve) => settings(serve)
+            .and_then(|settings| retryguard_lab::block_on(retryguard_lab::serve(settings, &serve.how()))),
         Command::Run(run) => run.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => crate::output::failed(&error, 2),
+    }
+}
+
+impl Serve {
+    fn how(&self) -> ServeOptions {
+        ServeOptions {
+            services: self.services.clone(),
+            quiet: self.quiet,
+            with_parent: self.with_parent,
+            otlp: self.otlp.clone(),
+        }
     }
 }
 
@@ -116,51 +122,6 @@ fn settings(serve: &Serve) -> anyhow::Result<Settings> {
         settings.addresses.0[place] = *address;
     }
     Ok(settings)
-}
-
-async fn keep_up(settings: Settings, serve: &Serve) -> anyhow::Result<()> {
-    let names = if serve.services.is_empty() {
-        Name::ALL.to_vec()
-    } else {
-        serve.services.clone()
-    };
-    for name in names.iter().flat_map(|name| name.calls()) {
-        let place = Name::ALL.iter().position(|known| known == name).unwrap_or(0);
-        if !names.contains(name) && settings.addresses.0[place].port() == 0 {
-            anyhow::bail!(
-                "{name} does not run here and is called: say where it is with --address {name}=127.0.0.1:PORT"
-            );
-        }
-    }
-    if !serve.quiet {
-        retryguard_lab::log_to_stderr();
-    }
-    let otlp = serve.otlp.as_deref().map(Otlp::start).transpose()?;
-    if let Some(otlp) = &otlp {
-        trace::export_to(otlp.clone());
-    }
-    let interrupted = (!serve.with_parent).then(retryguard_lab::interrupt);
-    let system = System::start_some(settings, &names).await?;
-    for name in names {
-        println!("{name} http://{}", system.address(name));
-    }
-    println!("token {}", system.token());
-    println!("policy {}", system.policy().digest());
-    let ended = if let Some(interrupted) = interrupted {
-        Some(interrupted.await?)
-    } else {
-        retryguard_lab::standard_input_closed().await;
-        None
-    };
-    system.stop().await;
-    if let Some(otlp) = otlp {
-        otlp.flush().await;
-    }
-    // SIGTERM is how a service is stopped; Ctrl-C exits as it does everywhere.
-    match ended {
-        Some(Interrupted::Interrupt) => Err(Interrupted::Interrupt.into()),
-        _ => Ok(()),
-    }
 }
 
 fn address(text: &str) -> Result<(Name, SocketAddr), String> {

@@ -1,20 +1,12 @@
 //! `retryguard lint FILE…`: judges policies before they are deployed.
 
-mod github;
-mod json;
-mod sarif;
-mod text;
-
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::ValueEnum;
-use retryguard_policy::{Diagnostics, LARGEST_FILE, Report, Severity, lint};
+use retryguard_policy::{LARGEST_FILE, Severity, lint};
+use retryguard_report::lint::{Checked, Judged, annotations, findings, log, mistakes, objects};
 
-use crate::foreign::{self, File};
+use retryguard_translate::PolicyFile;
 
 /// Judge policy files: worst-case amplification, missing jitter, retries that do not fit, and more.
 ///
@@ -62,19 +54,6 @@ enum Deny {
     Notes,
 }
 
-/// What became of one file.
-enum Judged {
-    Report(Report),
-    Mistakes(Diagnostics),
-    Unreadable(io::Error),
-}
-
-/// A file and what became of it.
-struct Checked {
-    file: String,
-    judged: Judged,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let checked: Vec<Checked> = arguments
         .files
@@ -84,23 +63,20 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             judged: judge(file),
         })
         .collect();
-    text::print_mistakes(&checked);
+    eprint!("{}", mistakes(&checked));
     let format = if arguments.json {
         Format::Json
     } else {
         arguments.format
     };
     let out = match format {
-        Format::Text => text::findings(&checked),
-        Format::Json => json::objects(&checked),
-        Format::Sarif => format!("{:#}\n", sarif::log(&checked)),
-        Format::Github => github::annotations(&checked),
+        Format::Text => findings(&checked),
+        Format::Json => objects(&checked),
+        Format::Sarif => format!("{:#}\n", log(&checked)),
+        Format::Github => annotations(&checked),
     };
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush()) {
+    match crate::output::print(&out) {
         Ok(()) => exit_code(&checked, arguments.deny),
-        // A broken pipe is not an error.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("retryguard lint: cannot write the report: {error}");
             ExitCode::from(2)
@@ -117,7 +93,7 @@ fn judge(file: &PathBuf) -> Judged {
 
 /// Files of other systems are imported first; their findings stand on the lines of the file and not of the policy.
 fn judge_text(name: &str, text: String) -> Judged {
-    let Ok(File { text, imported }) = File::of(text.clone(), None) else {
+    let Ok(PolicyFile { text, imported }) = PolicyFile::of(text.clone(), None) else {
         // What cannot be imported is read as a policy, and told all that is wrong with it.
         return lint(&text).map_or_else(Judged::Mistakes, Judged::Report);
     };
@@ -126,7 +102,7 @@ fn judge_text(name: &str, text: String) -> Judged {
         Err(mistakes) => return Judged::Mistakes(mistakes),
     };
     if let Some(imported) = imported {
-        foreign::say(name, &imported);
+        eprintln!("{}", imported.summary(name));
         for finding in &mut report.findings {
             finding.line = imported.source_line(finding.line);
         }
@@ -153,9 +129,8 @@ fn exit_code(checked: &[Checked], deny: Option<Deny>) -> ExitCode {
         Some(Deny::Warnings) => Severity::Warning,
         Some(Deny::Notes) => Severity::Note,
     };
-    let worst = checked.iter().map(|checked| match &checked.judged {
-        Judged::Report(report) => u8::from(report.findings.iter().any(|finding| finding.severity >= least)),
-        Judged::Mistakes(_) | Judged::Unreadable(_) => 2,
-    });
+    let worst = checked
+        .iter()
+        .map(|checked| checked.judged.passes(least).map_or(2, |passes| u8::from(!passes)));
     ExitCode::from(worst.max().unwrap_or(0))
 }

@@ -8,6 +8,7 @@ mod controller;
 mod demo;
 // The pages speak of every command and every option.
 #[cfg(all(test, feature = "controller", feature = "lab-real"))]
+#[path = "../tests/unit/documented.rs"]
 mod documented;
 mod explain;
 mod foreign;
@@ -17,6 +18,7 @@ mod lab;
 mod lint;
 #[cfg(feature = "controller")]
 mod log;
+mod modelled;
 mod output;
 mod play;
 #[cfg(feature = "controller")]

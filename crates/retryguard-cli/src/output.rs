@@ -16,6 +16,17 @@ pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// How a command ends: with 2 after the reason, where it failed.
+pub(crate) fn exit(command: &str, answer: anyhow::Result<()>) -> ExitCode {
+    match answer {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("retryguard {command}: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
 /// The same JSON with its keys in camelCase, as all JSON that the command prints.
 pub(crate) fn camel_case(value: Value) -> Value {
     match value {

@@ -32,7 +32,7 @@ impl Completions {
     pub(crate) fn run(&self, mut command: Command) -> ExitCode {
         let mut out = Vec::new();
         clap_complete::generate(self.shell, &mut command, "retryguard", &mut out);
-        end(
+        crate::output::exit(
             "completions",
             crate::output::print(&String::from_utf8_lossy(&out)),
         )
@@ -41,7 +41,7 @@ impl Completions {
 
 impl Man {
     pub(crate) fn run(&self, command: Command) -> ExitCode {
-        end("man", self.write(command))
+        crate::output::exit("man", self.write(command))
     }
 
     fn write(&self, command: Command) -> anyhow::Result<()> {
@@ -65,14 +65,4 @@ fn page(command: &Command) -> anyhow::Result<String> {
         .render(&mut out)
         .context("a page cannot be written")?;
     Ok(String::from_utf8_lossy(&out).into_owned())
-}
-
-fn end(command: &str, result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("retryguard {command}: {error:#}");
-            ExitCode::from(2)
-        }
-    }
 }

@@ -11,18 +11,16 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use retryguard_policy::{Policy, reading::nearest};
+use retryguard_policy::reading::nearest;
 use retryguard_report::{scenario, tournament};
 use retryguard_sim::{
     comparison::Plan,
-    conduct::{Conduct, Extra, NAMES, Rules, named},
+    conduct::{Conduct, NAMES, named},
     draw::{MOST_WORLDS, ablations},
     scenario::Scenario,
     streams::Seed,
     tournament::ORACLE,
-    world::World,
 };
-use retryguard_translate::{Beside, Imported};
 
 use crate::output::{print, write};
 use progress::Progress;
@@ -94,13 +92,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match try_run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("retryguard simulate: {error:#}");
-            ExitCode::from(2)
-        }
-    }
+    crate::output::exit("simulate", try_run(arguments))
 }
 
 fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -220,12 +212,14 @@ fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
     if !arguments.policies.is_empty() {
         let own: Vec<Conduct> = scenario.policies.iter().chain(&scenario.fixed).cloned().collect();
         scenario.policies = chosen(&arguments.policies, &own)?;
-        for stranger in scenario
-            .policies
+        let services: Vec<&str> = scenario
+            .world
+            .services
             .iter()
-            .filter_map(|conduct| strangers(conduct, &scenario.world))
-        {
-            eprintln!("warning: {stranger}");
+            .map(|it| it.name.as_str())
+            .collect();
+        for unmatched in scenario.policies.iter().filter_map(|it| it.unmatched(&services)) {
+            eprintln!("warning: {unmatched}");
         }
     }
     if let Some(name) = &arguments.against
@@ -273,37 +267,6 @@ fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
     })
 }
 
-/// What to say of a policy file whose services are all unknown in the world: only its defaults take part.
-fn strangers(conduct: &Conduct, world: &World) -> Option<String> {
-    let Rules::File(policy) = &conduct.rules else {
-        return None;
-    };
-    let listed: Vec<&str> = policy.services().map(|(name, _)| name).collect();
-    let there: Vec<&str> = world
-        .services
-        .iter()
-        .map(|service| service.name.as_str())
-        .collect();
-    if listed.is_empty() || listed.iter().any(|name| there.contains(name)) {
-        return None;
-    }
-    Some(format!(
-        "policy {} lists {}, and the scenario's services are {}: only its `defaults` apply; rename one or the other",
-        conduct.name,
-        some_of(&listed),
-        some_of(&there)
-    ))
-}
-
-fn some_of(names: &[&str]) -> String {
-    const SHOWN: usize = 5;
-    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
 fn read(path: &Path) -> anyhow::Result<Scenario> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read {}; give the path of a scenario file", path.display()))?;
@@ -341,33 +304,17 @@ fn chosen(wanted: &[String], own: &[Conduct]) -> anyhow::Result<Vec<Conduct>> {
                     known.join(", ")
                 );
             }
-            let file = crate::foreign::File::read(path)?;
-            let policy = file.policy(name)?;
+            let file = crate::foreign::read(path)?;
+            let policy = crate::foreign::policy(&file, name)?;
             let stem = path
                 .file_stem()
                 .map_or_else(|| name.clone(), |stem| stem.to_string_lossy().into_owned());
             Ok(match file.imported {
                 None => Conduct::of_text(stem.clone(), &file.text)
                     .unwrap_or_else(|_| Conduct::of_policy(stem, policy)),
-                Some(imported) => imported_conduct(stem, policy, &imported),
+                Some(imported) => Conduct::of_imported(stem.clone(), &imported)
+                    .unwrap_or_else(|_| Conduct::of_policy(stem, policy)),
             })
         })
         .collect()
-}
-
-/// A file of another system: with the bounds that its own clients have, and without what only RetryGuard does.
-fn imported_conduct(name: String, policy: Policy, imported: &Imported) -> Conduct {
-    let extra = match imported.beside {
-        Beside::None => Extra::None,
-        Beside::SendLimiter => Extra::SendLimiter,
-        Beside::ConcurrentRetries { share, least } => Extra::ConcurrentRetries { share, least },
-        Beside::Tokens { most, gain } => Extra::Tokens { most, gain },
-    };
-    // The bound stands in place of the budget that a policy has for it.
-    let policy = Policy::parse(&imported.bounded).unwrap_or(policy);
-    Conduct {
-        extra,
-        propagates: false,
-        ..Conduct::of_policy(name, policy)
-    }
 }

@@ -25,6 +25,7 @@ mod reduce;
 mod session;
 mod solve;
 mod source;
+pub mod sweep;
 mod syntax;
 mod truncated;
 mod values;

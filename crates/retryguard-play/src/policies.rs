@@ -1,8 +1,8 @@
 //! The policies on the page: known names, policy files, and files of other systems.
 
 use retryguard_policy::{Policy, lint};
-use retryguard_sim::conduct::{Conduct, Extra, named};
-use retryguard_translate::{Beside, Format, Imported, import};
+use retryguard_sim::conduct::{Conduct, named};
+use retryguard_translate::{Imported, PolicyFile};
 use serde_json::{Value, json};
 
 /// The most policies of a comparison.
@@ -78,33 +78,22 @@ fn entry(item: &Value) -> Entry {
 
 /// The text of a policy, imported where it is of another system; or what is wrong with it.
 fn as_policy(text: &str) -> Result<(String, Option<Imported>), Value> {
-    let Some(format) = Format::detect(text) else {
-        return Ok((text.to_owned(), None));
-    };
-    match import(text, format) {
-        Ok(imported) => Ok((imported.policy.clone(), Some(imported))),
+    match PolicyFile::of(text.to_owned(), None) {
+        Ok(file) => Ok((file.text, file.imported)),
         Err(refused) => Err(json!([mistake(refused.line.unwrap_or(1), refused.message, "")])),
     }
 }
 
 fn conduct(name: &str, policy: &str, imported: Option<&Imported>) -> Result<Conduct, Value> {
-    let text = imported.map_or(policy, |imported| imported.bounded.as_str());
-    let policy = Policy::parse(text).map_err(|mistakes| {
+    let conduct = match imported {
+        None => Policy::parse(policy).map(|policy| Conduct::of_policy(name, policy)),
+        Some(imported) => Conduct::of_imported(name, imported),
+    };
+    conduct.map_err(|mistakes| {
         let all = mistakes.as_slice().iter();
         all.map(|it| mistake(it.at.line, it.message.clone(), &it.help))
             .collect::<Value>()
-    })?;
-    let mut conduct = Conduct::of_policy(name, policy);
-    if let Some(imported) = imported {
-        conduct.propagates = false;
-        conduct.extra = match imported.beside {
-            Beside::None => Extra::None,
-            Beside::SendLimiter => Extra::SendLimiter,
-            Beside::ConcurrentRetries { share, least } => Extra::ConcurrentRetries { share, least },
-            Beside::Tokens { most, gain } => Extra::Tokens { most, gain },
-        };
-    }
-    Ok(conduct)
+    })
 }
 
 fn mistake(line: u32, message: String, help: &str) -> Value {

@@ -7,6 +7,7 @@
 //! - [`Policy`]: parse and use a policy. [`PolicyBuilder`]: the same from code.
 //! - [`Classifier`]: HTTP, gRPC and network signals to outcomes.
 //! - [`lint`]: what a policy says without a mistake and should not say all the same.
+//! - [`explain`]: lint codes, keys and terms in words. [`Draft`]: a commented policy to begin with.
 //! - [`reading`]: the reader itself, for other files of ours.
 //! - [`schema`], [`lint_reference`], [`key_reference`]: the generated pages.
 
@@ -15,6 +16,8 @@ mod classifier;
 mod compile;
 mod diagnostics;
 mod digest;
+mod draft;
+pub mod explain;
 mod lint;
 mod policy;
 pub mod reading;
@@ -25,6 +28,7 @@ mod yaml;
 pub use builder::{PolicyBuilder, ServiceKeys, UnknownService, Value};
 pub use classifier::{Classifier, NetworkError};
 pub use diagnostics::{Diagnostic, Diagnostics, Position};
+pub use draft::Draft;
 pub use lint::{Allowed, Code, Finding, Report, Severity, lint, lint_codes};
 pub use policy::{Idempotency, Policy, Service, Trust};
 pub use reference::{key_reference, lint_reference, schema};

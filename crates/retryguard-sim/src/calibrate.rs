@@ -7,6 +7,7 @@
 
 mod csv;
 mod observed;
+pub mod prometheus;
 mod written;
 
 use std::time::Duration;
@@ -46,6 +47,22 @@ pub struct Calibrated {
     pub fit: Vec<Fitted>,
     /// What the reader must know about it.
     pub notes: Vec<String>,
+}
+
+impl Calibrated {
+    /// The fit as a table, with what must be known about it.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut out = format!("{:24}{:>12}{:>12}\n", "without retries", "observed", "simulated");
+        for row in &self.fit {
+            let name = format!("{} ({})", row.name, row.unit);
+            out += &format!("{name:24}{:>12.1}{:>12.1}\n", row.observed, row.simulated);
+        }
+        for note in &self.notes {
+            out += &format!("note: {note}\n");
+        }
+        out
+    }
 }
 
 /// One number, as it was observed and as the scenario has it.

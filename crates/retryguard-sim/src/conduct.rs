@@ -5,6 +5,7 @@
 //! machine of its own in `extra`, asked by the driver beside the core's.
 
 pub(crate) mod extra;
+mod imported;
 mod named;
 mod unused;
 

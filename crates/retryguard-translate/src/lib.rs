@@ -15,6 +15,7 @@
 //! ```
 
 mod draft;
+mod file;
 mod import;
 mod render;
 mod signals;
@@ -23,6 +24,7 @@ mod units;
 
 use std::fmt;
 
+pub use file::PolicyFile;
 pub use import::import;
 pub use render::{Loss, Rendered, Target, render};
 pub use tree::LARGEST_FILE;

@@ -3,18 +3,24 @@
 //! [`lower()`] turns the settings of one service into a continuous-time Markov chain with three questions: how long the client needs
 //! in total, for how long it holds the network, and how much of that ends in failures. [`Lowered::costs`] answers them in seconds,
 //! [`Lowered::influences`] says which assumption they depend on most. [`Search`] tries other parameters and keeps those with the least contention
-//! for at most so much more time.
+//! for at most so much more time. [`Report`] and [`answers`] write results down; [`Prediction`] is the same question answered by closed
+//! forms.
 
+pub mod answers;
 mod breaker;
 mod costs;
 mod influence;
 mod lower;
+mod prediction;
+mod report;
 mod retries;
 mod search;
 
 pub use costs::{CALLS, Costs};
 pub use influence::Influence;
 pub use lower::{Lowered, Pattern, Row, lower};
+pub use prediction::Prediction;
+pub use report::Report;
 pub use search::{Candidate, Found, Search, more};
 
 /// Why a policy has no model, or a model no answer.

@@ -222,6 +222,15 @@ fn breaker_constants(
 }
 
 impl Lowered {
+    /// Which part of the policy it is the model of.
+    #[must_use]
+    pub fn pattern(&self) -> Pattern {
+        match self.constants.contains_key("MAX_ERR") {
+            true => Pattern::Breaker,
+            false => Pattern::Retry,
+        }
+    }
+
     /// The same client in the same world, with neither retries nor a breaker: what a pattern is compared with.
     #[must_use]
     pub fn without_retries(&self) -> Lowered {

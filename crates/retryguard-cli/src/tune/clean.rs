@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::Path};
 
 use retryguard_policy::{Policy, Severity, lint};
 
-use crate::check::policy::World;
+use crate::modelled::World;
 
 /// The service that is tuned, as far as the linter looks at it beside the proposal.
 pub(super) struct Service {
@@ -18,7 +18,7 @@ pub(super) struct Service {
 impl Service {
     pub(super) fn of(world: &World) -> anyhow::Result<Self> {
         let path = world.policy.as_deref().unwrap_or(Path::new(""));
-        let text = crate::foreign::File::read(path)?.text;
+        let text = crate::foreign::read(path)?.text;
         let policy = Policy::parse(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
         let service = policy.service(world.service.as_deref().unwrap_or_default());
         let call = &service.target.call;

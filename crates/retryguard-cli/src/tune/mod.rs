@@ -12,8 +12,7 @@ use clap::Args;
 use retryguard_tune::{Candidate, Found, Lowered, Search, more};
 use serde_json::json;
 
-use crate::check::policy::{Pattern, World};
-use crate::check::{Wrong, exit};
+use crate::modelled::{Pattern, World, Wrong, exit};
 
 /// The extra time that is allowed unless another is given, in percent.
 pub(crate) const MORE_TIME: f64 = 10.0;

@@ -11,3 +11,4 @@ pub mod kubernetes;
 pub mod recording;
 pub mod source;
 pub mod start_error;
+pub mod terminal;

@@ -1,12 +1,39 @@
-//! Answers as text, JSON or comma-separated values.
+//! Answers of the model checker as text, JSON or comma-separated values.
 
 use std::fmt::Write as _;
 
-use retryguard_model::{Constants, Outcome, Value};
-use retryguard_tune::Row;
+use retryguard_model::{Constants, Model, Options, Outcome, Properties, Refused, Value};
 use serde_json::{Map, json};
 
-pub(super) fn constants_text(constants: &Constants) -> String {
+use crate::lower::Row;
+
+/// The answers of a model, and the properties that have none.
+///
+/// # Errors
+/// Where the model cannot be built.
+pub fn rows(
+    model: &Model,
+    properties: &Properties,
+    constants: &Constants,
+    options: &Options,
+) -> Result<(Vec<Row>, Vec<Refused>), retryguard_model::Error> {
+    let mut answered = Vec::new();
+    let mut refused = Vec::new();
+    for answer in retryguard_model::check_each(model, properties, constants, options)? {
+        match answer {
+            Ok(answer) => answered.push(Row {
+                constants: constants.clone(),
+                answer,
+            }),
+            Err(error) => refused.push(error),
+        }
+    }
+    Ok((answered, refused))
+}
+
+/// Constants as `A=1,B=2`.
+#[must_use]
+pub fn constants_text(constants: &Constants) -> String {
     let all: Vec<String> = constants
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
@@ -14,7 +41,9 @@ pub(super) fn constants_text(constants: &Constants) -> String {
     all.join(",")
 }
 
-pub(super) fn text(rows: &[Row]) -> String {
+/// A line for each answer.
+#[must_use]
+pub fn text(rows: &[Row]) -> String {
     let mut out = String::new();
     let mut notes: &[String] = &[];
     for row in rows {
@@ -66,12 +95,13 @@ fn number_text(value: f64) -> String {
     }
 }
 
-/// With what the model leaves out, where it was made from something larger.
-pub(super) fn json(rows: &[Row], losses: &[String]) -> String {
+/// One JSON object with what the model leaves out, where it was made from something larger.
+#[must_use]
+pub fn json(rows: &[Row], losses: &[String]) -> String {
     format!("{:#}\n", json_value(rows, losses))
 }
 
-pub(super) fn json_value(rows: &[Row], losses: &[String]) -> serde_json::Value {
+pub(crate) fn json_value(rows: &[Row], losses: &[String]) -> serde_json::Value {
     let results: Vec<serde_json::Value> = rows.iter().map(row_json).collect();
     let mut all = json!({ "results": results });
     if !losses.is_empty() {
@@ -140,7 +170,9 @@ fn number_json(value: f64) -> serde_json::Value {
     }
 }
 
-pub(super) fn csv(rows: &[Row]) -> String {
+/// A header and a line for each answer.
+#[must_use]
+pub fn csv(rows: &[Row]) -> String {
     let names: Vec<&String> = rows
         .first()
         .map(|row| row.constants.keys().collect())

@@ -1,11 +1,41 @@
-//! `--policy FILE`: which policy is modelled, and in which world.
+//! What `check` and `tune` share: which policy is modelled and in which world, and how they end: 0 for answers, 1 for a model, a
+//! property or a limit that stands in their way, 2 for what the user has to give differently.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use retryguard_model::Value;
+use retryguard_model::{Value, sweep};
 use retryguard_tune::{Lowered, lower};
+
+use crate::foreign;
+
+/// What was given is wrong, whatever the model would have said.
+#[derive(Debug)]
+pub(crate) struct Wrong(pub(crate) anyhow::Error);
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+/// Says on standard error why there is no answer.
+pub(crate) fn exit(answer: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = answer else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("error: {error:#}");
+    if error.is::<Wrong>() {
+        ExitCode::from(2)
+    } else {
+        ExitCode::FAILURE
+    }
+}
 
 /// Which policy, and which world it is judged in.
 #[derive(Args, Clone, Debug)]
@@ -45,13 +75,22 @@ impl From<Pattern> for retryguard_tune::Pattern {
     }
 }
 
+impl From<retryguard_tune::Pattern> for Pattern {
+    fn from(pattern: retryguard_tune::Pattern) -> Self {
+        match pattern {
+            retryguard_tune::Pattern::Retry => Self::Retry,
+            retryguard_tune::Pattern::Breaker => Self::Breaker,
+        }
+    }
+}
+
 impl World {
     pub(crate) fn lower(&self) -> anyhow::Result<Lowered> {
         let path = self
             .policy
             .as_ref()
             .context("no policy is given: give --policy FILE")?;
-        let policy = crate::foreign::File::read(path)?.policy(&path.display().to_string())?;
+        let policy = foreign::policy(&foreign::read(path)?, &path.display().to_string())?;
         let known: Vec<&str> = policy.services().map(|(known, _)| known).collect();
         let known = known.join(", ");
         let name = self
@@ -85,7 +124,7 @@ impl World {
 
 /// At an availability of nothing no request succeeds, so that every expected time is infinite and nothing can be compared.
 fn availabilities(text: &str) -> anyhow::Result<Vec<Value>> {
-    let values = super::constants::range(text)?;
+    let values = sweep::range(text)?;
     if values.is_empty() {
         bail!("the range is empty: write from:step:to with from below to");
     }

@@ -1,19 +1,16 @@
-//! `check --policy` in the user's units: how long calls take, what part of it fails, and which assumption matters most.
+//! A policy in the user's units: how long calls take, what part of it fails, and which assumption matters most.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use retryguard_tune::{CALLS, Costs, Found, Influence, Lowered, Row, Search};
 use serde_json::{Value, json};
 
-use super::policy::{Pattern, World};
-use crate::tune::{MORE_TIME, tuned};
+use crate::{CALLS, Costs, Error, Found, Influence, Lowered, Pattern, Row, Search, answers};
 
 /// Influences below this, in percent for 1 %, are not printed as text.
 const SLIGHT: f64 = 0.005;
 
 /// What a policy costs, and what that depends on.
-pub(super) struct Report {
+pub struct Report {
     service: String,
     response: f64,
     /// What the pattern is compared with, in words and as a key.
@@ -26,44 +23,40 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// The search for better settings takes a hundred solves and more, so that it is made for a picture only.
-    pub(super) fn new(
-        world: &World,
+    /// Of a policy's service: its model, the rows that it was solved to, the same service's model with its retries, and the
+    /// result of a search where one was made.
+    ///
+    /// # Errors
+    /// Where a model cannot be solved.
+    pub fn new(
+        service: String,
         lowered: &Lowered,
         rows: &[Row],
-        picture: Option<&Path>,
-    ) -> anyhow::Result<Report> {
-        let pattern = match lowered.constants.contains_key("MAX_ERR") {
-            true => Pattern::Breaker,
-            false => Pattern::Retry,
-        };
+        retries: &Lowered,
+        better: Option<(&Search, &Found)>,
+    ) -> Result<Report, Error> {
         let written = lowered.costs_of(rows)?;
-        let better = match picture {
+        let tuned = match better {
             None => None,
-            Some(_) => {
-                let world = World {
-                    pattern: Some(pattern),
-                    ..world.clone()
-                };
-                let (search, found) = tuned(&world, lowered, MORE_TIME, picture)?;
-                Some(proposal(lowered, &search, &found)?)
-            }
+            Some((search, found)) => Some(proposal(lowered, search, found)?),
         };
         Ok(Report {
-            service: world.service.clone().unwrap_or_default(),
+            service,
             response: lowered.response(),
-            without_name: match pattern {
+            without_name: match lowered.pattern() {
                 Pattern::Breaker => ("without a breaker", "withoutBreaker"),
                 Pattern::Retry => ("without retries", "withoutRetries"),
             },
-            without: world.as_retries()?.without_retries().costs()?,
+            without: retries.without_retries().costs()?,
             influences: lowered.influences(&written)?,
             written,
-            tuned: better,
+            tuned,
         })
     }
 
-    pub(super) fn text(&self) -> String {
+    /// The costs at every availability, and what they depend on.
+    #[must_use]
+    pub fn text(&self) -> String {
         let mut out = format!(
             "{CALLS} calls of {} that succeed, one after the other; a response takes {} on average\n",
             self.service,
@@ -123,8 +116,9 @@ impl Report {
     }
 
     /// With the rows of the model, whose times are in its own units.
-    pub(super) fn json(&self, rows: &[Row], losses: &[String]) -> String {
-        let mut all = super::output::json_value(rows, losses);
+    #[must_use]
+    pub fn json(&self, rows: &[Row], losses: &[String]) -> String {
+        let mut all = answers::json_value(rows, losses);
         let costs = |costs: &[Costs]| -> Vec<Value> { costs.iter().map(costs_json).collect() };
         all["calls"] = json!(CALLS);
         all["responseSeconds"] = json!(self.response);
@@ -152,7 +146,7 @@ fn proposal(
     lowered: &Lowered,
     search: &Search,
     found: &Found,
-) -> anyhow::Result<(String, String, Vec<Costs>)> {
+) -> Result<(String, String, Vec<Costs>), Error> {
     let chosen = &found.tuned.chosen;
     let mut other = lowered.clone();
     other

@@ -6,25 +6,37 @@ use retryguard_policy::{Report, Severity};
 
 use super::{Checked, Judged};
 
-/// Prints to standard error what could not be read, whatever the format of the findings is.
-pub(super) fn print_mistakes(checked: &[Checked]) {
+/// What could not be read as a policy, a line for each mistake.
+#[must_use]
+pub fn mistakes(checked: &[Checked]) -> String {
+    let mut out = String::new();
     for Checked { file, judged } in checked {
         match judged {
             Judged::Report(_) => {}
             Judged::Unreadable(error) => {
-                eprintln!("{file}: cannot be read: {error}; check the path and that it is text");
+                let _ = writeln!(
+                    out,
+                    "{file}: cannot be read: {error}; check the path and that it is text"
+                );
             }
             Judged::Mistakes(mistakes) => {
                 for mistake in mistakes.as_slice() {
                     let (line, column) = (mistake.at.line, mistake.at.column);
-                    eprintln!("{file}:{line}:{column}: {}; {}", mistake.message, mistake.help);
+                    let _ = writeln!(
+                        out,
+                        "{file}:{line}:{column}: {}; {}",
+                        mistake.message, mistake.help
+                    );
                 }
             }
         }
     }
+    out
 }
 
-pub(super) fn findings(checked: &[Checked]) -> String {
+/// A line for each finding and one for its cure, then a line for the file.
+#[must_use]
+pub fn findings(checked: &[Checked]) -> String {
     let mut out = String::new();
     for Checked { file, judged } in checked {
         let Judged::Report(report) = judged else {

@@ -1,23 +1,17 @@
 //! `retryguard check`: a model and properties in, values out.
 
-mod constants;
-mod output;
-pub(crate) mod policy;
-mod report;
-mod usage;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
-use retryguard_model::{Constants, Format, Model, Options, Properties, Refused, Which};
+use retryguard_model::{Format, Model, Options, Properties, Which, sweep};
+use retryguard_tune::{Report, Row, answers};
 
-pub(crate) use usage::{Wrong, exit};
-
+use crate::modelled::{World, Wrong, exit};
 use crate::output::print;
-use retryguard_tune::Row;
+use crate::tune::{MORE_TIME, tuned};
 
 /// Checks a model in the PRISM language, or the model of a policy.
 #[derive(Args, Debug)]
@@ -51,7 +45,7 @@ pub(crate) struct Check {
     #[arg(long, requires = "export", conflicts_with = "no_reduce")]
     reduced: bool,
     #[command(flatten)]
-    world: policy::World,
+    world: World,
     /// With --policy: try other settings, as `retryguard tune` does, and draw the trade-off.
     #[arg(long, value_name = "FILE", requires = "policy", conflicts_with = "csv")]
     svg: Option<PathBuf>,
@@ -126,7 +120,7 @@ impl Check {
             .map_err(Wrong)?;
         let name = path.display().to_string();
         let model = Model::parse(&text).map_err(|e| anyhow!(e.render(&name, &text, "")))?;
-        let instances = constants::instances(&self.constants).map_err(Wrong)?;
+        let instances = sweep::instances(&self.constants).map_err(|refused| Wrong(refused.into()))?;
         if let Some(export) = self.export {
             let [constants] = instances.as_slice() else {
                 return Err(Wrong(anyhow!("--export takes one value for each constant, not a range")).into());
@@ -158,9 +152,9 @@ impl Check {
             .into());
         }
         let options = self.options();
-        let solved: Vec<Result<Answered, retryguard_model::Error>> = instances
+        let solved: Vec<_> = instances
             .par_iter()
-            .map(|constants| rows(&model, &properties, constants, &options))
+            .map(|constants| answers::rows(&model, &properties, constants, &options))
             .collect();
         let mut all = Vec::new();
         let mut messages: Vec<String> = Vec::new();
@@ -168,7 +162,7 @@ impl Check {
             let placed = |e: &retryguard_model::Error| {
                 let error = render(e);
                 if instances.len() > 1 {
-                    error.context(format!("with {}", output::constants_text(constants)))
+                    error.context(format!("with {}", answers::constants_text(constants)))
                 } else {
                     error
                 }
@@ -201,7 +195,24 @@ impl Check {
             eprintln!("one unit of time is {:.3} ms", lowered.unit * 1e3);
             return self.print_rows(&rows, &lowered.losses);
         }
-        let report = report::Report::new(&self.world, &lowered, &rows, self.svg.as_deref())?;
+        // The search for better settings takes a hundred solves and more, so that it is made for a picture only.
+        let better = match &self.svg {
+            None => None,
+            Some(picture) => {
+                let world = World {
+                    pattern: Some(lowered.pattern().into()),
+                    ..self.world.clone()
+                };
+                Some(tuned(&world, &lowered, MORE_TIME, Some(picture))?)
+            }
+        };
+        let report = Report::new(
+            self.world.service.clone().unwrap_or_default(),
+            &lowered,
+            &rows,
+            &self.world.as_retries()?,
+            better.as_ref().map(|(search, found)| (search, found)),
+        )?;
         print(&if self.json {
             report.json(&rows, &lowered.losses)
         } else {
@@ -211,11 +222,11 @@ impl Check {
 
     fn print_rows(&self, rows: &[Row], losses: &[String]) -> anyhow::Result<()> {
         print(&if self.json {
-            output::json(rows, losses)
+            answers::json(rows, losses)
         } else if self.csv {
-            output::csv(rows)
+            answers::csv(rows)
         } else {
-            output::text(rows)
+            answers::text(rows)
         })
     }
 
@@ -250,30 +261,6 @@ fn likelihood(text: &str) -> Result<f64, String> {
         Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
         _ => Err("give a probability above 0 and below 1, such as 1e-9".to_owned()),
     }
-}
-
-/// The answers, and the properties that have none.
-type Answered = (Vec<Row>, Vec<Refused>);
-
-/// Answers all properties for one set of constants.
-fn rows(
-    model: &Model,
-    properties: &Properties,
-    constants: &Constants,
-    options: &Options,
-) -> Result<Answered, retryguard_model::Error> {
-    let mut answered = Vec::new();
-    let mut refused = Vec::new();
-    for answer in retryguard_model::check_each(model, properties, constants, options)? {
-        match answer {
-            Ok(answer) => answered.push(Row {
-                constants: constants.clone(),
-                answer,
-            }),
-            Err(error) => refused.push(error),
-        }
-    }
-    Ok((answered, refused))
 }
 
 /// Many instances may be built at once; the line shows whichever spoke last.

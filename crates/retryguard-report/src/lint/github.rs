@@ -6,7 +6,9 @@ use retryguard_policy::Severity;
 
 use super::{Checked, Judged};
 
-pub(super) fn annotations(checked: &[Checked]) -> String {
+/// A workflow command for each finding and each mistake.
+#[must_use]
+pub fn annotations(checked: &[Checked]) -> String {
     let mut out = String::new();
     for Checked { file, judged } in checked {
         let file = property(file);

@@ -10,7 +10,9 @@ const NOT_A_POLICY: &str = "policy-file";
 
 const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/lint.md");
 
-pub(super) fn log(checked: &[Checked]) -> Value {
+/// One log for all files.
+#[must_use]
+pub fn log(checked: &[Checked]) -> Value {
     let mut rules: Vec<Value> = lint_codes()
         .iter()
         .map(|code| {

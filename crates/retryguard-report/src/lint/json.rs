@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::{Checked, Judged};
 
-pub(super) fn objects(checked: &[Checked]) -> String {
+/// One object for each file, one on a line.
+#[must_use]
+pub fn objects(checked: &[Checked]) -> String {
     checked
         .iter()
         .map(|checked| format!("{}\n", object(checked)))

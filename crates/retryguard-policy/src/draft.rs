@@ -1,0 +1,101 @@
+//! A commented policy to begin with.
+
+use std::fmt::Write as _;
+
+use crate::reading::span;
+
+/// What is known of a system before its first policy is written.
+///
+/// ```
+/// use retryguard_policy::{Draft, Policy};
+///
+/// let draft = Draft {
+///     services: vec!["payments".to_owned()],
+///     ..Draft::default()
+/// };
+/// assert!(Policy::parse(&draft.text()).is_ok());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// Services that others call.
+    pub services: Vec<String>,
+    /// Which service calls which.
+    pub calls: Vec<(String, String)>,
+    /// Services whose requests must not be done twice, and that honour idempotency keys.
+    pub keys: Vec<String>,
+    /// How long a call may take in all, as a policy writes it.
+    pub deadline: String,
+    /// How long one attempt may take, as a policy writes it.
+    pub attempt_timeout: String,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            services: Vec::new(),
+            calls: Vec::new(),
+            keys: Vec::new(),
+            deadline: "3s".to_owned(),
+            attempt_timeout: "900ms".to_owned(),
+        }
+    }
+}
+
+impl Draft {
+    /// The policy. What was given is not checked; the reader of policies does that.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut names: Vec<&str> = self.services.iter().map(String::as_str).collect();
+        let more = self.calls.iter().flat_map(|(from, to)| [from.as_str(), to]);
+        for name in more.chain(self.keys.iter().map(String::as_str)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let mut out = format!(
+            "# yaml-language-server: $schema={}/raw/main/docs/policy.schema.json\n\
+             # Every key is explained by `retryguard explain KEY`; what is not written here has a safe default: at most two\n\
+             # retries under full jitter, paid from a budget, with a guard and a breaker.\n\
+             defaults:\n  \
+             # How long a call may take in all, its retries included.\n  deadline: {}\n  \
+             # How long one attempt may take: a little above the 99th percentile of what is called.\n  attemptTimeout: {}\n",
+            env!("CARGO_PKG_REPOSITORY"),
+            self.deadline,
+            self.attempt_timeout
+        );
+        if !names.is_empty() {
+            out.push_str("\nservices:\n");
+        }
+        for name in names {
+            let called: Vec<&str> = self
+                .calls
+                .iter()
+                .filter(|(from, _)| from == name)
+                .map(|(_, to)| to.as_str())
+                .collect();
+            let _ = writeln!(out, "  {name}:");
+            if called.is_empty() {
+                out.push_str("    # The lowest layer retries; the layers above it pass failures on.\n    maxRetries: 2\n");
+            } else {
+                let outer = span(&self.deadline).map_or_else(
+                    || "10s".to_owned(),
+                    |own| format!("{}ms", own.as_millis().saturating_mul(2)),
+                );
+                let _ = writeln!(
+                    out,
+                    "    # It calls others, which retry for it: a second layer of retries would multiply theirs.\n    \
+                     maxRetries: 0\n    # Timeouts grow towards the edge: it must outlast what it calls.\n    \
+                     deadline: {outer}\n    attemptTimeout: off\n    calls: [{}]",
+                    called.join(", ")
+                );
+            }
+            if self.keys.iter().any(|key| key == name) {
+                out.push_str(
+                    "    # Requests that must not be done twice carry a key, which the service honours.\n    \
+                     idempotency: {addKeys: true}\n",
+                );
+            }
+        }
+        out
+    }
+}

@@ -72,7 +72,7 @@ impl Prediction {
             "overload: the target serves its capacity and rejects the rest".to_owned()
         } else {
             let m = self.buffer.get();
-            format!("up to capacity: M/M/1/{m}, a call is rejected when the buffer of {m} is full")
+            format!("up to capacity: M/M/1/{m}, a call is rejected when the buffer is full")
         }
     }
 

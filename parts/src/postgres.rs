@@ -68,6 +68,12 @@ impl Postgres {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// Its port of the loopback interface.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The postmaster, to pause, stop or kill. Its children do the work: a paused postmaster still answers on
     /// connections that are open.
     pub fn process(&mut self) -> &mut Process {

@@ -6,30 +6,65 @@ use tempfile::TempDir;
 
 use crate::{Process, free_port, need, wait};
 
-/// A Redis server of its own: no persistence, one folder, one port of the loopback interface.
+/// A Redis server of its own: one folder, one port of the loopback interface.
 #[derive(Debug)]
 pub struct Redis {
+    mode: Mode,
     program: PathBuf,
     folder: TempDir,
     port: u16,
     process: Process,
 }
 
+/// How a server runs.
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    /// What it holds is gone when it ends.
+    Forgetful,
+    /// Every write is on the disk before it is answered.
+    Durable,
+    /// It keeps no keys, and watches servers that do.
+    Sentinel,
+}
+
 impl Redis {
-    /// Starts one, or panics where it is not on this machine (see [`need`]).
+    /// Starts one without persistence, or panics where it is not on this machine (see [`need`]).
     ///
     /// # Panics
     /// When the server is there and does not come up.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_as(Mode::Forgetful)
+    }
+
+    /// Starts one that has every acknowledged write again after it was killed.
+    ///
+    /// # Panics
+    /// As [`Redis::start`].
+    #[must_use]
+    pub fn start_durable() -> Self {
+        Self::start_as(Mode::Durable)
+    }
+
+    /// Starts a Sentinel that watches nothing yet.
+    ///
+    /// # Panics
+    /// As [`Redis::start`].
+    #[must_use]
+    pub fn start_sentinel() -> Self {
+        Self::start_as(Mode::Sentinel)
+    }
+
+    fn start_as(mode: Mode) -> Self {
         let program = need("redis-server");
         let folder = tempfile::tempdir().expect("a temporary folder");
         // Another process may take the free port first.
         for _ in 0..5 {
             let port = free_port();
-            let mut process = launch(&program, &folder, port);
+            let mut process = launch(mode, &program, &folder, port);
             if wait::answers(port, Duration::from_secs(20)) && process.runs() {
                 return Self {
+                    mode,
                     program,
                     folder,
                     port,
@@ -44,6 +79,12 @@ impl Redis {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Its port of the loopback interface.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
     }
 
     /// The process, to pause, stop or kill.
@@ -61,13 +102,13 @@ impl Redis {
         self.process.resume();
     }
 
-    /// Starts it anew on the same port after it was stopped or killed; it comes back empty.
+    /// Starts it anew on the same port after it was stopped or killed; it comes back empty unless it is durable.
     ///
     /// # Panics
     /// When it does not come up.
     pub fn restart(&mut self) {
         self.process.kill();
-        self.process = launch(&self.program, &self.folder, self.port);
+        self.process = launch(self.mode, &self.program, &self.folder, self.port);
         assert!(
             wait::answers(self.port, Duration::from_secs(20)),
             "redis-server does not come up again"
@@ -75,11 +116,20 @@ impl Redis {
     }
 }
 
-fn launch(program: &PathBuf, folder: &TempDir, port: u16) -> Process {
+fn launch(mode: Mode, program: &PathBuf, folder: &TempDir, port: u16) -> Process {
     let mut command = Command::new(program);
+    match mode {
+        Mode::Forgetful => command.args(["--save", "", "--appendonly", "no"]),
+        Mode::Durable => command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "always"]),
+        Mode::Sentinel => {
+            // A Sentinel writes what it learns into its file.
+            let file = folder.path().join("sentinel.conf");
+            std::fs::write(&file, "").expect("the folder is ours");
+            command.arg(file).arg("--sentinel")
+        }
+    };
     command
-        .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-        .args(["--port", &port.to_string(), "--dir"])
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--dir"])
         .arg(folder.path())
         .stdout(Stdio::null());
     Process::start(command).expect("redis-server starts")

@@ -67,6 +67,8 @@ mod record;
 mod redis;
 mod service;
 mod settings;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
@@ -93,4 +95,4 @@ pub use settings::{OnStoreFailure, is_final};
 pub use sqlite::SqliteStore;
 pub use store::{Asked, Held, IdempotencyStore, Standing, StoreFuture};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use transactional::Transactional;
+pub use transactional::{Completion, Transactional};

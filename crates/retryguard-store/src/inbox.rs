@@ -19,10 +19,14 @@
 //! The mark and the effect are committed together or not at all, so a crash at any point leaves both or none.
 //! Two deliveries at the same moment wait for each other: the second sees what became of the first.
 //!
+//! [`once`] does all of that around a function, and [`Consumer`] is the loop around it: it receives from a broker, has the
+//! effect once, acknowledges, and waits between the tries of a message that fails.
+//!
 //! A mark must be kept for longer than an event may come again: [`KEEP`] is far longer than the outbox's tries
 //! take, but an operator may retry a parked event at any time. Deleting old marks is the consumer's decision
 //! (`clean`).
 
+mod consumer;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -35,6 +39,11 @@ use std::time::Duration;
 
 use crate::StoreError;
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use consumer::PooledInbox;
+pub use consumer::{
+    Consumer, Delivered, Delivery, Effect, Failure, OnceError, Source, TransactionalInbox, once,
+};
 pub use memory::{First, MemoryInbox};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresInbox;

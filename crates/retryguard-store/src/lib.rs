@@ -21,5 +21,9 @@ pub mod inbox;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod migrations;
 pub mod outbox;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod statement;
 
 pub use error::{Backend, Cause, StoreError};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use statement::{Statement, Value};

@@ -11,45 +11,24 @@ struct Step {
     sql: &'static str,
 }
 
+macro_rules! steps {
+    ($folder:literal: $($number:literal $file:literal),*) => {
+        &[$(Step {
+            number: $number,
+            sql: include_str!(concat!("../migrations/", $folder, "/", $file, ".sql")),
+        }),*]
+    };
+}
+
 #[cfg(feature = "sqlite")]
-const SQLITE: &[Step] = &[
-    Step {
-        number: 1,
-        sql: include_str!("../migrations/sqlite/0001_idempotency.sql"),
-    },
-    Step {
-        number: 2,
-        sql: include_str!("../migrations/sqlite/0002_outbox.sql"),
-    },
-    Step {
-        number: 3,
-        sql: include_str!("../migrations/sqlite/0003_lock_length.sql"),
-    },
-    Step {
-        number: 4,
-        sql: include_str!("../migrations/sqlite/0004_outbox_clock.sql"),
-    },
-];
+const SQLITE: &[Step] = steps!(
+    "sqlite": 1 "0001_idempotency", 2 "0002_outbox", 3 "0003_lock_length", 4 "0004_outbox_clock"
+);
 
 #[cfg(feature = "postgres")]
-const POSTGRES: &[Step] = &[
-    Step {
-        number: 1,
-        sql: include_str!("../migrations/postgres/0001_idempotency.sql"),
-    },
-    Step {
-        number: 2,
-        sql: include_str!("../migrations/postgres/0002_outbox.sql"),
-    },
-    Step {
-        number: 3,
-        sql: include_str!("../migrations/postgres/0003_lock_length.sql"),
-    },
-    Step {
-        number: 4,
-        sql: include_str!("../migrations/postgres/0004_outbox_parts.sql"),
-    },
-];
+const POSTGRES: &[Step] = steps!(
+    "postgres": 1 "0001_idempotency", 2 "0002_outbox", 3 "0003_lock_length", 4 "0004_outbox_parts"
+);
 
 /// Makes the tables of this crate in a SQLite database.
 ///

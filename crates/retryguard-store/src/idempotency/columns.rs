@@ -42,6 +42,18 @@ fn take<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(part)
 }
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+impl StoredResponse {
+    /// Status, headers and body.
+    pub(super) fn columns(&self) -> [crate::Value; 3] {
+        [
+            i64::from(self.status.as_u16()).into(),
+            encode(&self.headers).into(),
+            self.body.clone().into(),
+        ]
+    }
+}
+
 /// The record of a database that is not as we write it.
 #[derive(Debug, thiserror::Error)]
 #[error("the record's {0} cannot be read: it was not written by this crate")]

@@ -24,6 +24,8 @@ use std::time::Duration;
 
 use super::{Asked, Fingerprint, Held, KeyId, Standing, StoredResponse};
 use crate::StoreError;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::{Backend, Statement};
 
 /// A key as it is stored. Spans are what is left by the backend's own clock at the moment of loading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,16 +164,23 @@ pub(super) trait Records: Send {
 /// What a database with transactions does besides.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) trait TransactionalRecords: Records {
+    /// Which database it is.
+    const BACKEND: Backend;
+
     /// Loads the record, where there is one.
     fn load(&mut self, id: KeyId) -> impl Future<Output = Result<Option<Record>, StoreError>> + Send;
 
-    /// Stores a completed record in the place of what was seen; false where that has changed.
-    fn store(
-        &mut self,
-        open: &Open,
-        response: &StoredResponse,
-        keep: Duration,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    /// The statement that stores a change if the record still has this version.
+    fn replacement(id: KeyId, seen: Version, change: Change<'_>) -> Statement;
+
+    /// The statement that stores a completed record in the place of what was seen.
+    fn storage(open: &Open, response: &StoredResponse, keep: Duration) -> Statement;
+
+    /// Executes a statement and says how many rows it changed.
+    fn execute(&mut self, statement: &Statement) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// Forgets keys that are no longer kept, `limit` at most, and says how many.
+    fn sweep(&mut self, limit: u32) -> impl Future<Output = Result<u64, StoreError>> + Send;
 }
 
 /// How often a claim starts again because another process changed the record between two statements.
@@ -242,6 +251,18 @@ pub(super) async fn look(
             None => Standing::Busy(Duration::ZERO),
         },
     })
+}
+
+/// Stores the response for a key that was seen open; false where another request was faster.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) async fn store<R: TransactionalRecords>(
+    records: &mut R,
+    open: &Open,
+    response: &StoredResponse,
+    keep: Duration,
+) -> Result<bool, StoreError> {
+    let statement = R::storage(open, response, keep);
+    Ok(records.execute(&statement).await? == 1)
 }
 
 /// Stores the response, if the key is still the holder's.

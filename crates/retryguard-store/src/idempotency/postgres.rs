@@ -8,13 +8,13 @@ use sqlx::{
 };
 
 use super::{
-    Asked, Held, IdempotencyStore, KeyId, Open, Standing, StoreFuture, StoredResponse,
-    columns::{Columns, encode},
-    machine::{self, Change, Found, Record, Records, TransactionalRecords, Version},
+    Asked, KeyId, Open, StoredResponse,
+    columns::Columns,
+    machine::{Change, Found, Record, Records, TransactionalRecords, Version},
+    sql::Pooled,
     store::micros,
-    transactional::{Sealed, Transactional},
 };
-use crate::{Backend, StoreError, migrations};
+use crate::{Backend, Statement, StoreError, Value, migrations};
 
 /// Keeps keys in a PostgreSQL database. Clones share the pool.
 ///
@@ -69,6 +69,14 @@ impl PostgresStore {
     }
 }
 
+impl Pooled for PostgresStore {
+    type Database = sqlx::Postgres;
+
+    fn connections(&self) -> &PgPool {
+        &self.pool
+    }
+}
+
 /// Stores a claim where there is no record and loads the record otherwise, in one round trip. The second part does not
 /// see what the first has stored, because both have one snapshot: of a new key comes one row, of a known one the other.
 /// `DO NOTHING` does not wait for a transaction that completes the key, where `DO UPDATE` would.
@@ -95,10 +103,10 @@ const CLAIM: &str = "UPDATE retryguard_idempotency
     WHERE id = $1 AND token = $2 AND (status IS NOT NULL) = $3 RETURNING token";
 const COMPLETE: &str = "UPDATE retryguard_idempotency
     SET status = $4, headers = $5, body = $6, expires_at = clock_timestamp() + $7 * interval '1 microsecond'
-    WHERE id = $1 AND token = $2 AND (status IS NOT NULL) = $3 RETURNING token";
+    WHERE id = $1 AND token = $2 AND (status IS NOT NULL) = $3";
 const LOCK: &str = "UPDATE retryguard_idempotency
     SET locked_until = CASE WHEN $4 = 0 THEN 'epoch' ELSE clock_timestamp() + $4 * interval '1 microsecond' END
-    WHERE id = $1 AND token = $2 AND (status IS NOT NULL) = $3 RETURNING token";
+    WHERE id = $1 AND token = $2 AND (status IS NOT NULL) = $3";
 
 impl Records for PgConnection {
     async fn insert_or_load(&mut self, asked: &Asked) -> Result<Found, StoreError> {
@@ -126,23 +134,13 @@ impl Records for PgConnection {
         seen: Version,
         change: Change<'_>,
     ) -> Result<Option<i64>, StoreError> {
-        let at = |statement| {
-            let query = sqlx::query(statement).bind(id.0.to_vec());
-            query.bind(seen.token).bind(seen.completed)
-        };
-        let query = match change {
-            Change::Claim(asked) => at(CLAIM)
-                .bind(&asked.fingerprint.0[..])
-                .bind(micros(asked.lock))
-                .bind(micros(asked.keep)),
-            Change::Complete(response, keep) => at(COMPLETE)
-                .bind(i16::try_from(response.status.as_u16()).unwrap_or(i16::MAX))
-                .bind(encode(&response.headers))
-                .bind(response.body.as_deref())
-                .bind(micros(keep)),
-            Change::Lock(lock) => at(LOCK).bind(micros(lock)),
-        };
-        let row = query.fetch_optional(self).await.map_err(failed)?;
+        let statement = Self::replacement(id, seen, change);
+        // Only a claim changes the token.
+        if !matches!(change, Change::Claim(_)) {
+            let changed = self.execute(&statement).await? == 1;
+            return Ok(changed.then_some(seen.token));
+        }
+        let row = statement.query().fetch_optional(self).await.map_err(failed)?;
         row.map(|row| row.try_get(0).map_err(failed)).transpose()
     }
 }
@@ -164,32 +162,73 @@ const STORE_OVER: &str = "UPDATE retryguard_idempotency
     WHERE id = $1 AND token = $8 AND (status IS NOT NULL) = $9";
 
 impl TransactionalRecords for PgConnection {
+    const BACKEND: Backend = Backend::Postgres;
+
     async fn load(&mut self, id: KeyId) -> Result<Option<Record>, StoreError> {
         let load = sqlx::query(LOAD).bind(&id.0[..]);
         let row = load.fetch_optional(self).await.map_err(failed)?;
         row.map(|row| read(&row)).transpose()
     }
 
-    async fn store(
-        &mut self,
-        open: &Open,
-        response: &StoredResponse,
-        keep: Duration,
-    ) -> Result<bool, StoreError> {
-        let mut query = sqlx::query(if open.seen.is_some() { STORE_OVER } else { STORE })
-            .bind(&open.asked.id.0[..])
-            .bind(&open.asked.fingerprint.0[..])
-            .bind(micros(open.asked.lock))
-            .bind(micros(keep))
-            .bind(i16::try_from(response.status.as_u16()).unwrap_or(i16::MAX))
-            .bind(encode(&response.headers))
-            .bind(response.body.as_deref());
-        if let Some(seen) = open.seen {
-            query = query.bind(seen.token).bind(seen.completed);
-        }
-        let done = query.execute(self).await.map_err(failed)?;
-        Ok(done.rows_affected() == 1)
+    fn replacement(id: KeyId, seen: Version, change: Change<'_>) -> Statement {
+        let mut values: Vec<Value> = vec![id.0.into(), seen.token.into(), seen.completed.into()];
+        let text = match change {
+            Change::Claim(asked) => {
+                values.extend(spans(asked));
+                CLAIM
+            }
+            Change::Complete(response, keep) => {
+                values.extend(response.columns());
+                values.push(micros(keep).into());
+                COMPLETE
+            }
+            Change::Lock(lock) => {
+                values.push(micros(lock).into());
+                LOCK
+            }
+        };
+        Statement::new(text, values)
     }
+
+    fn storage(open: &Open, response: &StoredResponse, keep: Duration) -> Statement {
+        let asked = Asked { keep, ..open.asked };
+        let mut values: Vec<Value> = vec![asked.id.0.into()];
+        values.extend(spans(&asked));
+        values.extend(response.columns());
+        let Some(seen) = open.seen else {
+            return Statement::new(STORE, values);
+        };
+        values.extend([seen.token.into(), seen.completed.into()]);
+        Statement::new(STORE_OVER, values)
+    }
+
+    async fn execute(&mut self, statement: &Statement) -> Result<u64, StoreError> {
+        let done = statement.query().execute(self).await.map_err(failed)?;
+        Ok(done.rows_affected())
+    }
+
+    /// Rows that another sweeper has locked are left to it.
+    async fn sweep(&mut self, limit: u32) -> Result<u64, StoreError> {
+        let done = sqlx::query(
+            "DELETE FROM retryguard_idempotency WHERE id IN (
+                SELECT id FROM retryguard_idempotency WHERE expires_at <= clock_timestamp()
+                ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)",
+        )
+        .bind(i64::from(limit))
+        .execute(self)
+        .await
+        .map_err(failed)?;
+        Ok(done.rows_affected())
+    }
+}
+
+/// Fingerprint, lock and keep, as three statements have them one after the other.
+fn spans(asked: &Asked) -> [Value; 3] {
+    [
+        asked.fingerprint.0.into(),
+        micros(asked.lock).into(),
+        micros(asked.keep).into(),
+    ]
 }
 
 fn read(row: &PgRow) -> Result<Record, StoreError> {
@@ -208,97 +247,6 @@ fn read(row: &PgRow) -> Result<Record, StoreError> {
         backend: Backend::Postgres,
         cause: Box::new(cause),
     })
-}
-
-impl Sealed for PgConnection {}
-
-impl Transactional for PgConnection {
-    const BACKEND: Backend = Backend::Postgres;
-
-    async fn complete(
-        &mut self,
-        held: Held,
-        response: &StoredResponse,
-        keep: Duration,
-    ) -> Result<bool, StoreError> {
-        machine::complete(self, held, response, keep).await
-    }
-
-    async fn store(
-        &mut self,
-        open: &Open,
-        response: &StoredResponse,
-        keep: Duration,
-    ) -> Result<bool, StoreError> {
-        TransactionalRecords::store(self, open, response, keep).await
-    }
-}
-
-impl IdempotencyStore for PostgresStore {
-    fn backend(&self) -> Backend {
-        Backend::Postgres
-    }
-
-    fn claim(&self, asked: Asked) -> StoreFuture<'_, Standing> {
-        Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(failed)?;
-            machine::claim(&mut *connection, asked).await
-        })
-    }
-
-    fn complete<'a>(
-        &'a self,
-        held: Held,
-        response: &'a StoredResponse,
-        keep: Duration,
-    ) -> StoreFuture<'a, bool> {
-        Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(failed)?;
-            machine::complete(&mut *connection, held, response, keep).await
-        })
-    }
-
-    fn look(&self, asked: Asked) -> StoreFuture<'_, Standing> {
-        Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(failed)?;
-            machine::look(&mut *connection, asked).await
-        })
-    }
-
-    fn store<'a>(
-        &'a self,
-        open: &'a Open,
-        response: &'a StoredResponse,
-        keep: Duration,
-    ) -> StoreFuture<'a, bool> {
-        Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(failed)?;
-            TransactionalRecords::store(&mut *connection, open, response, keep).await
-        })
-    }
-
-    fn release(&self, held: Held) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(failed)?;
-            machine::release(&mut *connection, held).await
-        })
-    }
-
-    /// Rows that another sweeper has locked are left to it.
-    fn sweep(&self, limit: u32) -> StoreFuture<'_, u64> {
-        Box::pin(async move {
-            let done = sqlx::query(
-                "DELETE FROM retryguard_idempotency WHERE id IN (
-                    SELECT id FROM retryguard_idempotency WHERE expires_at <= clock_timestamp()
-                    ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)",
-            )
-            .bind(i64::from(limit))
-            .execute(&self.pool)
-            .await
-            .map_err(failed)?;
-            Ok(done.rows_affected())
-        })
-    }
 }
 
 fn failed(error: sqlx::Error) -> StoreError {

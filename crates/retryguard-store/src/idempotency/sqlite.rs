@@ -8,13 +8,13 @@ use sqlx::{
 };
 
 use super::{
-    Asked, Held, IdempotencyStore, KeyId, Open, Standing, StoreFuture, StoredResponse,
-    columns::{Columns, encode},
-    machine::{self, Change, Found, Record, Records, TransactionalRecords, Version},
+    Asked, KeyId, Open, StoredResponse,
+    columns::Columns,
+    machine::{Change, Found, Record, Records, TransactionalRecords, Version},
+    sql::Pooled,
     store::micros,
-    transactional::{Sealed, Transactional},
 };
-use crate::{Backend, StoreError, clock, migrations};
+use crate::{Backend, Statement, StoreError, Value, clock, migrations};
 
 /// How long a file that others hold is asked for, and how often. Turning a new file to its write-ahead log takes
 /// a lock of the whole file, and SQLite does not always wait for that one as it does for others.
@@ -77,6 +77,14 @@ impl SqliteStore {
     }
 }
 
+impl Pooled for SqliteStore {
+    type Database = sqlx::Sqlite;
+
+    fn connections(&self) -> &SqlitePool {
+        &self.pool
+    }
+}
+
 const LOAD: &str =
     "SELECT fingerprint, token, locked_until - ?2, locked_for, expires_at <= ?2, status, headers, body
     FROM retryguard_idempotency WHERE id = ?1";
@@ -89,9 +97,9 @@ const CLAIM: &str = "UPDATE retryguard_idempotency
     WHERE id = ?1 AND token = ?2 AND (status IS NOT NULL) = ?3 RETURNING token";
 const COMPLETE: &str = "UPDATE retryguard_idempotency
     SET status = ?4, headers = ?5, body = ?6, expires_at = ?7
-    WHERE id = ?1 AND token = ?2 AND (status IS NOT NULL) = ?3 RETURNING token";
+    WHERE id = ?1 AND token = ?2 AND (status IS NOT NULL) = ?3";
 const LOCK: &str = "UPDATE retryguard_idempotency SET locked_until = ?4
-    WHERE id = ?1 AND token = ?2 AND (status IS NOT NULL) = ?3 RETURNING token";
+    WHERE id = ?1 AND token = ?2 AND (status IS NOT NULL) = ?3";
 
 impl Records for SqliteConnection {
     /// Loads first: a reader waits for no writer, so a replay is never held up by other requests.
@@ -122,28 +130,13 @@ impl Records for SqliteConnection {
         seen: Version,
         change: Change<'_>,
     ) -> Result<Option<i64>, StoreError> {
-        let now = clock::unix_micros();
-        let at = |statement| {
-            let query = sqlx::query(statement).bind(id.0.to_vec());
-            query.bind(seen.token).bind(seen.completed)
-        };
-        let query = match change {
-            Change::Claim(asked) => at(CLAIM)
-                .bind(&asked.fingerprint.0[..])
-                .bind(now)
-                .bind(now.saturating_add(micros(asked.lock)))
-                .bind(micros(asked.lock))
-                .bind(now.saturating_add(micros(asked.keep))),
-            Change::Complete(response, keep) => at(COMPLETE)
-                .bind(i64::from(response.status.as_u16()))
-                .bind(encode(&response.headers))
-                .bind(response.body.as_deref())
-                .bind(now.saturating_add(micros(keep))),
-            // A released key is free by any clock.
-            Change::Lock(Duration::ZERO) => at(LOCK).bind(0),
-            Change::Lock(lock) => at(LOCK).bind(now.saturating_add(micros(lock))),
-        };
-        let row = query.fetch_optional(self).await.map_err(failed)?;
+        let statement = Self::replacement(id, seen, change);
+        // Only a claim changes the token.
+        if !matches!(change, Change::Claim(_)) {
+            let changed = self.execute(&statement).await? == 1;
+            return Ok(changed.then_some(seen.token));
+        }
+        let row = statement.query().fetch_optional(self).await.map_err(failed)?;
         row.map(|row| row.try_get(0).map_err(failed)).transpose()
     }
 }
@@ -157,33 +150,81 @@ const STORE_OVER: &str = "UPDATE retryguard_idempotency
     WHERE id = ?1 AND token = ?9 AND (status IS NOT NULL) = ?10";
 
 impl TransactionalRecords for SqliteConnection {
+    const BACKEND: Backend = Backend::Sqlite;
+
     async fn load(&mut self, id: KeyId) -> Result<Option<Record>, StoreError> {
         let load = sqlx::query(LOAD).bind(&id.0[..]).bind(clock::unix_micros());
         let row = load.fetch_optional(self).await.map_err(failed)?;
         row.map(|row| read(&row)).transpose()
     }
 
-    async fn store(
-        &mut self,
-        open: &Open,
-        response: &StoredResponse,
-        keep: Duration,
-    ) -> Result<bool, StoreError> {
+    fn replacement(id: KeyId, seen: Version, change: Change<'_>) -> Statement {
         let now = clock::unix_micros();
-        let mut query = sqlx::query(if open.seen.is_some() { STORE_OVER } else { STORE })
-            .bind(&open.asked.id.0[..])
-            .bind(&open.asked.fingerprint.0[..])
-            .bind(now)
-            .bind(micros(open.asked.lock))
-            .bind(now.saturating_add(micros(keep)))
-            .bind(i64::from(response.status.as_u16()))
-            .bind(encode(&response.headers))
-            .bind(response.body.as_deref());
-        if let Some(seen) = open.seen {
-            query = query.bind(seen.token).bind(seen.completed);
-        }
-        let done = query.execute(self).await.map_err(failed)?;
-        Ok(done.rows_affected() == 1)
+        let mut values: Vec<Value> = vec![id.0.into(), seen.token.into(), seen.completed.into()];
+        let text = match change {
+            Change::Claim(asked) => {
+                values.extend([
+                    asked.fingerprint.0.into(),
+                    now.into(),
+                    now.saturating_add(micros(asked.lock)).into(),
+                    micros(asked.lock).into(),
+                    now.saturating_add(micros(asked.keep)).into(),
+                ]);
+                CLAIM
+            }
+            Change::Complete(response, keep) => {
+                values.extend(response.columns());
+                values.push(now.saturating_add(micros(keep)).into());
+                COMPLETE
+            }
+            Change::Lock(lock) => {
+                // A released key is free by any clock.
+                let till = if lock.is_zero() {
+                    0
+                } else {
+                    now.saturating_add(micros(lock))
+                };
+                values.push(till.into());
+                LOCK
+            }
+        };
+        Statement::new(text, values)
+    }
+
+    fn storage(open: &Open, response: &StoredResponse, keep: Duration) -> Statement {
+        let now = clock::unix_micros();
+        let mut values: Vec<Value> = vec![
+            open.asked.id.0.into(),
+            open.asked.fingerprint.0.into(),
+            now.into(),
+            micros(open.asked.lock).into(),
+            now.saturating_add(micros(keep)).into(),
+        ];
+        values.extend(response.columns());
+        let Some(seen) = open.seen else {
+            return Statement::new(STORE, values);
+        };
+        values.extend([seen.token.into(), seen.completed.into()]);
+        Statement::new(STORE_OVER, values)
+    }
+
+    async fn execute(&mut self, statement: &Statement) -> Result<u64, StoreError> {
+        let done = statement.query().execute(self).await.map_err(failed)?;
+        Ok(done.rows_affected())
+    }
+
+    async fn sweep(&mut self, limit: u32) -> Result<u64, StoreError> {
+        let done = sqlx::query(
+            "DELETE FROM retryguard_idempotency WHERE id IN (
+                SELECT id FROM retryguard_idempotency WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)
+             AND expires_at <= ?1",
+        )
+        .bind(clock::unix_micros())
+        .bind(i64::from(limit))
+        .execute(self)
+        .await
+        .map_err(failed)?;
+        Ok(done.rows_affected())
     }
 }
 
@@ -203,97 +244,6 @@ fn read(row: &SqliteRow) -> Result<Record, StoreError> {
         backend: Backend::Sqlite,
         cause: Box::new(cause),
     })
-}
-
-impl Sealed for SqliteConnection {}
-
-impl Transactional for SqliteConnection {
-    const BACKEND: Backend = Backend::Sqlite;
-
-    async fn complete(
-        &mut self,
-        held: Held,
-        response: &StoredResponse,
-        keep: Duration,
-    ) -> Result<bool, StoreError> {
-        machine::complete(self, held, response, keep).await
-    }
-
-    async fn store(
-        &mut self,
-        open: &Open,
-        response: &StoredResponse,
-        keep: Duration,
-    ) -> Result<bool, StoreError> {
-        TransactionalRecords::store(self, open, response, keep).await
-    }
-}
-
-impl IdempotencyStore for SqliteStore {
-    fn backend(&self) -> Backend {
-        Backend::Sqlite
-    }
-
-    fn claim(&self, asked: Asked) -> StoreFuture<'_, Standing> {
-        Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(failed)?;
-            machine::claim(&mut *connection, asked).await
-        })
-    }
-
-    fn complete<'a>(
-        &'a self,
-        held: Held,
-        response: &'a StoredResponse,
-        keep: Duration,
-    ) -> StoreFuture<'a, bool> {
-        Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(failed)?;
-            machine::complete(&mut *connection, held, response, keep).await
-        })
-    }
-
-    fn look(&self, asked: Asked) -> StoreFuture<'_, Standing> {
-        Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(failed)?;
-            machine::look(&mut *connection, asked).await
-        })
-    }
-
-    fn store<'a>(
-        &'a self,
-        open: &'a Open,
-        response: &'a StoredResponse,
-        keep: Duration,
-    ) -> StoreFuture<'a, bool> {
-        Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(failed)?;
-            TransactionalRecords::store(&mut *connection, open, response, keep).await
-        })
-    }
-
-    fn release(&self, held: Held) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            let mut connection = self.pool.acquire().await.map_err(failed)?;
-            machine::release(&mut *connection, held).await
-        })
-    }
-
-    fn sweep(&self, limit: u32) -> StoreFuture<'_, u64> {
-        Box::pin(async move {
-            let done = sqlx::query(
-                "DELETE FROM retryguard_idempotency WHERE id IN (
-                    SELECT id FROM retryguard_idempotency WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)
-                 AND expires_at <= ?1",
-            )
-            .bind(clock::unix_micros())
-            .bind(i64::from(limit))
-            .execute(&self.pool)
-            .await
-            .map_err(failed)?;
-            Ok(done.rows_affected())
-        })
-    }
 }
 
 fn failed(error: sqlx::Error) -> StoreError {

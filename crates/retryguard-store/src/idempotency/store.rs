@@ -92,7 +92,7 @@ pub trait IdempotencyStore: Send + Sync + fmt::Debug + 'static {
     fn sweep(&self, limit: u32) -> StoreFuture<'_, u64>;
 }
 
-fn no_transactions(backend: Backend) -> StoreError {
+pub(super) fn no_transactions(backend: Backend) -> StoreError {
     StoreError::Refused {
         backend,
         cause: "it has no transactions: `in_transaction` needs SQLite or PostgreSQL".into(),

@@ -6,10 +6,12 @@ use bytes::Bytes;
 use http::Response;
 
 use super::{
-    Claim, Held, Open, StoredResponse,
-    claim::{Completed, Hold},
+    Claim, StoredResponse,
+    claim::{Completed, Hold, Lost},
+    machine::{Change, TransactionalRecords, Version},
+    store::no_transactions,
 };
-use crate::{Backend, StoreError};
+use crate::{Backend, Statement, StoreError};
 
 /// Only databases whose records this crate writes can complete a claim.
 pub trait Sealed {}
@@ -19,21 +21,18 @@ pub trait Transactional: Sealed {
     /// Which database it is.
     const BACKEND: Backend;
 
-    /// Stores the response, if the key is still the caller's.
-    fn complete(
-        &mut self,
-        held: Held,
-        response: &StoredResponse,
-        keep: Duration,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    /// Executes a statement of this crate and says how many rows it changed.
+    fn execute(&mut self, statement: &Statement) -> impl Future<Output = Result<u64, StoreError>> + Send;
+}
 
-    /// Stores the response for a key that was seen open, if it still is.
-    fn store(
-        &mut self,
-        open: &Open,
-        response: &StoredResponse,
-        keep: Duration,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+impl<C: TransactionalRecords> Sealed for C {}
+
+impl<C: TransactionalRecords> Transactional for C {
+    const BACKEND: Backend = <C as TransactionalRecords>::BACKEND;
+
+    async fn execute(&mut self, statement: &Statement) -> Result<u64, StoreError> {
+        TransactionalRecords::execute(self, statement).await
+    }
 }
 
 impl Claim {
@@ -78,6 +77,37 @@ impl Claim {
                 transaction: C::BACKEND,
             });
         }
+        let completion = self.completion(response)?;
+        let rows = connection.execute(completion.statement()).await?;
+        completion.executed(rows)
+    }
+
+    /// The same for a driver other than sqlx: the statement that stores the response, to be executed in the caller's
+    /// transaction, and the response, to be had for the number of rows that it changed.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "sqlite")] mod page {
+    /// use http::Response;
+    /// use retryguard_store::{Statement, StoreError, idempotency::Claim};
+    ///
+    /// # trait AnyDriver { fn execute(&mut self, statement: &Statement) -> u64; fn commit(self); }
+    /// fn pay(claim: &Claim, mut transaction: impl AnyDriver) -> Result<Response<String>, StoreError> {
+    ///     let completion = claim.completion(Response::new("paid".to_owned()))?;
+    ///     let rows = transaction.execute(completion.statement());
+    ///     let response = completion.executed(rows)?;
+    ///     transaction.commit();
+    ///     Ok(response.map(|body: bytes::Bytes| String::from_utf8_lossy(&body).into_owned()))
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`], and [`StoreError::Refused`] where the keys are not in a database with transactions.
+    pub fn completion<T, B>(&self, response: Response<T>) -> Result<Completion<B>, StoreError>
+    where
+        T: Into<Bytes>,
+        B: From<Bytes>,
+    {
         let (mut head, body) = response.into_parts();
         let body = body.into();
         let stored = StoredResponse::of(&head, Some(body.clone()));
@@ -88,15 +118,54 @@ impl Claim {
                 limit: self.limit,
             });
         }
-        let completed = match &self.hold {
-            Hold::Claimed(held) => connection.complete(*held, &stored, self.keep).await?,
-            Hold::Open(open) => connection.store(open, &stored, self.keep).await?,
+        let statement = match self.backend {
+            #[cfg(feature = "sqlite")]
+            Backend::Sqlite => statement::<sqlx::SqliteConnection>(&self.hold, &stored, self.keep),
+            #[cfg(feature = "postgres")]
+            Backend::Postgres => statement::<sqlx::PgConnection>(&self.hold, &stored, self.keep),
+            other => return Err(no_transactions(other)),
         };
-        if !completed {
-            self.lost.set();
-            return Err(StoreError::ClaimLost);
-        }
         head.extensions.insert(Completed);
-        Ok(Response::from_parts(head, body.into()))
+        Ok(Completion {
+            statement,
+            response: Response::from_parts(head, body.into()),
+            lost: self.lost.clone(),
+        })
+    }
+}
+
+fn statement<C: TransactionalRecords>(hold: &Hold, stored: &StoredResponse, keep: Duration) -> Statement {
+    match hold {
+        Hold::Claimed(held) => C::replacement(held.id, Version::held(*held), Change::Complete(stored, keep)),
+        Hold::Open(open) => C::storage(open, stored, keep),
+    }
+}
+
+/// The completion of a claim that a driver other than sqlx executes: see [`Claim::completion`].
+#[derive(Debug)]
+#[must_use = "the claim is completed by executing the statement"]
+pub struct Completion<B> {
+    statement: Statement,
+    response: Response<B>,
+    lost: Lost,
+}
+
+impl<B> Completion<B> {
+    /// What to execute.
+    #[must_use]
+    pub const fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    /// The response, to be returned once the transaction is committed, where the statement has changed one row.
+    ///
+    /// # Errors
+    /// [`StoreError::ClaimLost`] where it has changed none: roll back and answer with any 5xx.
+    pub fn executed(self, rows: u64) -> Result<Response<B>, StoreError> {
+        if rows == 1 {
+            return Ok(self.response);
+        }
+        self.lost.set();
+        Err(StoreError::ClaimLost)
     }
 }

@@ -11,7 +11,7 @@ use sqlx::{PgConnection, PgPool, Postgres, Row as _, pool::PoolConnection};
 use tokio::sync::Notify;
 
 use super::{BatchReport, BatchSettled, Claimed, Counts, Event, OutboxStore, Parked, Settled, Taken};
-use crate::{Backend, StoreError};
+use crate::{Backend, Statement, StoreError, Value};
 use rows::{count, micros};
 
 /// The lock comes first and its row feeds the insert, so that the number is drawn while no other transaction writes to
@@ -128,24 +128,31 @@ impl PostgresOutbox {
     /// # Errors
     /// Where the event is over a limit, or the database refuses; roll the transaction back then.
     pub async fn put(&self, transaction: &mut PgConnection, event: &Event) -> Result<String, StoreError> {
-        event.check()?;
-        let headers = event.headers_as_json();
-        let put = match event.lane() {
-            Some(lane) => sqlx::query(PUT)
-                .bind(lane.clone())
-                .bind(batch::part_of(&lane))
-                .bind(&event.topic)
-                .bind(&event.key)
-                .bind(headers)
-                .bind(event.payload.as_ref()),
-            None => sqlx::query(PUT_ALONE)
-                .bind(batch::any_part())
-                .bind(&event.topic)
-                .bind(headers)
-                .bind(event.payload.as_ref()),
-        };
-        let row = put.fetch_one(transaction).await.map_err(failed)?;
+        let statement = Self::statement(event)?;
+        let row = statement.query().fetch_one(transaction).await.map_err(failed)?;
         row.try_get(0).map_err(failed)
+    }
+
+    /// The statement of [`PostgresOutbox::put`], for a driver other than sqlx. Its one row is the event's id.
+    ///
+    /// # Errors
+    /// Where the event is over a limit.
+    pub fn statement(event: &Event) -> Result<Statement, StoreError> {
+        event.check()?;
+        let (text, mut values): (_, Vec<Value>) = match event.lane() {
+            Some(lane) => (
+                PUT,
+                vec![lane.as_str().into(), i64::from(batch::part_of(&lane)).into()],
+            ),
+            None => (PUT_ALONE, vec![i64::from(batch::any_part()).into()]),
+        };
+        values.push(event.topic.as_str().into());
+        if event.key.is_some() {
+            values.push(event.key.clone().into());
+        }
+        values.push(event.headers_as_json().as_str().into());
+        values.push(Some(event.payload.clone()).into());
+        Ok(Statement::new(text, values))
     }
 
     async fn release_lane(&self, statement: &'static str, number: i64) -> Result<bool, StoreError> {

@@ -4,7 +4,7 @@ use sqlx::{Row as _, SqliteConnection, SqlitePool, sqlite::SqliteRow};
 use tokio::sync::Notify;
 
 use super::{Claimed, Counts, Event, Message, OutboxStore, Parked, Settled, Trouble};
-use crate::{Backend, StoreError, clock};
+use crate::{Backend, Statement, StoreError, clock};
 
 const PENDING: i64 = 0;
 const PUBLISHED: i64 = 1;
@@ -77,18 +77,28 @@ impl SqliteOutbox {
     /// # Errors
     /// Where the event is over a limit, or the database refuses; roll the transaction back then.
     pub async fn put(&self, transaction: &mut SqliteConnection, event: &Event) -> Result<String, StoreError> {
-        event.check()?;
-        let row = sqlx::query(PUT)
-            .bind(event.lane())
-            .bind(&event.topic)
-            .bind(&event.key)
-            .bind(event.headers_as_json())
-            .bind(event.payload.as_ref())
-            .bind(clock::unix_micros())
-            .fetch_one(transaction)
-            .await
-            .map_err(failed)?;
+        let statement = Self::statement(event)?;
+        let row = statement.query().fetch_one(transaction).await.map_err(failed)?;
         row.try_get(0).map_err(failed)
+    }
+
+    /// The statement of [`SqliteOutbox::put`], for a driver other than sqlx. Its one row is the event's id.
+    ///
+    /// # Errors
+    /// Where the event is over a limit.
+    pub fn statement(event: &Event) -> Result<Statement, StoreError> {
+        event.check()?;
+        Ok(Statement::new(
+            PUT,
+            vec![
+                event.lane().into(),
+                event.topic.as_str().into(),
+                event.key.clone().into(),
+                event.headers_as_json().as_str().into(),
+                Some(event.payload.clone()).into(),
+                clock::unix_micros().into(),
+            ],
+        ))
     }
 
     async fn release_lane(&self, statement: &'static str, number: i64) -> Result<bool, StoreError> {

@@ -4,6 +4,7 @@ mod backends;
 mod client;
 mod clocks;
 mod conformance;
+mod faults;
 mod full;
 mod histories;
 mod kills;
@@ -15,3 +16,5 @@ mod race;
 mod redis;
 mod together;
 mod transactions;
+
+pub(crate) use payments::sqlite_pool;

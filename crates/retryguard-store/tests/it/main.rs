@@ -6,8 +6,10 @@
 
 mod breaker;
 mod clock;
+mod consumer;
 mod history;
 mod idempotency;
 mod inbox;
 mod outbox;
+mod proxy;
 mod servers;

@@ -255,7 +255,7 @@ async fn survives(form: &str, address: &str) {
     let effects = Payments::open(address).await.effects().await;
     history::check_all(&tally.histories.lock().unwrap(), &effects).unwrap();
     println!(
-        "{kills} kills; {} payments, {} answers lost, {} refused, {} replayed",
+        "{form}: {kills} kills; {} payments, {} answers lost, {} refused, {} replayed",
         effects.len(),
         tally.sum(|seen| *seen == Seen::Unknown),
         tally.sum(|seen| *seen == Seen::Refused),

@@ -96,3 +96,15 @@ async fn a_cluster_keeps_keys_as_one_server_does() {
     let refused = RedisStore::connect(&urls[0]).await.err().unwrap().to_string();
     assert!(refused.contains("connect_cluster"), "{refused}");
 }
+
+#[tokio::test]
+#[ignore = "needs Redis"]
+async fn a_sentinel_is_refused_with_what_to_do() {
+    let sentinel = Redis::start_sentinel();
+    let refused = RedisStore::connect(&sentinel.url())
+        .await
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(refused.contains("the primary"), "{refused}");
+}

@@ -1,12 +1,4 @@
 //! A loop for the messages of a broker, each with its effect once.
-//!
-//! The broker is behind the trait [`Source`], so this crate depends on no client. Kafka and SQS differ in one thing that
-//! matters here: what becomes of a message whose effect failed. [`Source::failed`] decides it.
-//!
-//! | broker | [`Source::receive`] | [`Source::acknowledge`] | [`Source::failed`] |
-//! | --- | --- | --- | --- |
-//! | a log (Kafka, `rdkafka`'s `StreamConsumer`) | `recv` | `store_offset_from_message` or `commit_message` | gives the message back, so that it is tried again before the next of its partition; after the last try it sends it to a dead-letter topic |
-//! | a queue (SQS) | `receive_message` | `delete_message` | `change_message_visibility` to the wait, and nothing back: the queue delivers it again |
 
 use std::{borrow::Cow, fmt, pin::Pin, time::Duration};
 
@@ -30,6 +22,14 @@ pub trait Delivery {
 }
 
 /// Where messages come from.
+///
+/// The broker is behind this trait, so this crate depends on no client. Kafka and SQS differ in one thing that
+/// matters here: what becomes of a message whose effect failed. [`Source::failed`] decides it.
+///
+/// | broker | [`Source::receive`] | [`Source::acknowledge`] | [`Source::failed`] |
+/// | --- | --- | --- | --- |
+/// | a log (Kafka, `rdkafka`'s `StreamConsumer`) | `recv` | `store_offset_from_message` or `commit_message` | gives the message back, so that it is tried again before the next of its partition; after the last try it sends it to a dead-letter topic |
+/// | a queue (SQS) | `receive_message` | `delete_message` | `change_message_visibility` to the wait, and nothing back: the queue delivers it again |
 pub trait Source {
     /// A message.
     type Message: Delivery + Send + Sync;

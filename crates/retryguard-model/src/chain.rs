@@ -63,12 +63,20 @@ impl Memory {
         memory.map_or(u64::MAX, |memory| memory.limit.saturating_sub(memory.used))
     }
 
-    /// Said when a factor does not fit.
+    /// Whether so many bytes more may be taken, asked before they are.
+    pub(crate) fn fits(memory: Option<Memory>, bytes: u64) -> Result<(), Error> {
+        if bytes > Memory::spare(memory) {
+            return Err(Memory::full(memory));
+        }
+        Ok(())
+    }
+
+    /// Said when what solves a chain does not fit.
     pub(crate) fn full(memory: Option<Memory>) -> Error {
         Error::Limit {
             what: "bytes of memory",
             limit: memory.map_or(u64::MAX, |memory| memory.limit),
-            help: "the chain fits, the factors or the table of steps that solve it do not: raise it with --max-memory, or make counters and Erlang \
+            help: "the chain fits; the factors, vectors or steps that solve it do not: raise it with --max-memory, or make counters and Erlang \
                    shapes smaller",
         }
     }
@@ -159,6 +167,11 @@ impl Chain {
             .map(|(column, rate)| (*column as usize, *rate))
     }
 
+    /// Where the transitions of `state` lead.
+    pub(crate) fn targets(&self, state: usize) -> &[u32] {
+        &self.columns[self.rows[state]..self.rows[state + 1]]
+    }
+
     /// The rate at which `state` is left, self-loops not counted.
     pub(crate) fn exit_rate(&self, state: usize) -> f64 {
         self.row(state)
@@ -170,21 +183,23 @@ impl Chain {
     /// The predecessors of each state, in compressed rows.
     pub(crate) fn predecessors(&self) -> (Vec<usize>, Vec<u32>) {
         let states = self.states();
-        let mut starts = vec![0usize; states + 1];
+        // The start of each row stands one place too high until the row is full: then it is the end of the row before.
+        let mut starts = vec![0usize; states + 2];
         for column in &self.columns {
-            starts[*column as usize + 1] += 1;
+            starts[*column as usize + 2] += 1;
         }
-        for state in 0..states {
-            starts[state + 1] += starts[state];
+        for place in 2..starts.len() {
+            starts[place] += starts[place - 1];
         }
-        let mut next = starts.clone();
         let mut sources = vec![0u32; self.columns.len()];
         for state in 0..states {
-            for (column, _) in self.row(state) {
-                sources[next[column]] = index(state);
-                next[column] += 1;
+            for column in self.targets(state) {
+                let at = &mut starts[*column as usize + 1];
+                sources[*at] = index(state);
+                *at += 1;
             }
         }
+        starts.pop();
         (starts, sources)
     }
 }

@@ -200,6 +200,7 @@ impl Evaluation<'_> {
     /// Where some path is as described.
     fn exists(&self, branch: &Branch) -> Result<Vec<bool>, Error> {
         let chain = self.chain;
+        solve::walk_fits(chain)?;
         let not = |truths: Vec<bool>| truths.iter().map(|a| !a).collect::<Vec<bool>>();
         Ok(match branch {
             Branch::Next(inner) => solve::some_next(chain, &self.truths(inner)?),

@@ -7,8 +7,8 @@ use std::fmt;
 pub struct Options {
     /// States that may be built.
     pub max_states: u64,
-    /// Bytes that states, transitions and the factors of the direct solvers may take, by our own count, which is made before anything
-    /// is allocated.
+    /// Bytes that all which grows with the model may take: states, transitions, and the matrices and vectors of the solvers. They are
+    /// counted before they are allocated. Where a quicker solver does not fit, one that takes less is used.
     pub max_memory: u64,
     /// Steps that a transient analysis may take: the fastest rate times the time, roughly.
     pub max_steps: u64,

@@ -52,7 +52,58 @@ impl Race {
             reference: None,
         }
     }
+
+    const fn large(
+        title: &'static str,
+        model: &'static str,
+        constants: &'static str,
+        properties: &'static [&'static str],
+    ) -> Race {
+        let mut race = Race::plain(title, model, constants, properties);
+        race.wanted = 0.83;
+        race
+    }
 }
+
+/// Long runs of large chains. At most 1.2 times Storm's time is wanted.
+pub(super) const LARGE: &[Race] = &[
+    Race::large(
+        "Four cells",
+        "evidence/models/large/four-cells.prism",
+        "cards=4",
+        &["R{\"passed\"}=? [ S ]", "S=? [ r4>0 ]"],
+    ),
+    Race::large(
+        "Flexible cell, 6 pallets",
+        "evidence/models/large/flexible.prism",
+        "n=6",
+        &["R{\"made\"}=? [ S ]"],
+    ),
+    Race::large(
+        "Flexible cell, 7 pallets",
+        "evidence/models/large/flexible.prism",
+        "n=7",
+        &["R{\"made\"}=? [ S ]"],
+    ),
+    Race::large(
+        "Large cluster",
+        "evidence/models/unseen/cluster.prism",
+        "N=100",
+        &["S=? [ \"premium\" ]"],
+    ),
+    Race::large(
+        "Larger cluster",
+        "evidence/models/unseen/cluster.prism",
+        "N=195",
+        &["S=? [ \"premium\" ]"],
+    ),
+    Race::large(
+        "Large tandem queue",
+        "evidence/models/plain/tandem-queue.prism",
+        "c=1023",
+        &["R{\"customers\"}=? [ S ]"],
+    ),
+];
 
 /// Models in which everything can be reduced.
 pub(super) const PATTERNS: &[Race] = &[

@@ -17,6 +17,10 @@ use crate::reduce::{Reduction, Step};
 use crate::source::Span;
 use crate::wanted::Wanted;
 
+/// Bytes for each state that an answer takes whatever solves it: conditions and rewards as the question wants them, the values, and which
+/// states are still to be solved.
+const ASKED: u64 = 40;
+
 /// How often limits and progress are looked at.
 const CHECK_EVERY: usize = 1 << 14;
 
@@ -335,7 +339,11 @@ impl<K: Key> Explorer<'_, K> {
             .rises
             .iter()
             .map(|rises| 16 * (rises.moves.len() + rises.resets.len()) as u64 + states);
-        states * per_state as u64 + self.chain.columns.len() as u64 * 12 + rises.sum::<u64>()
+        let levels = self.chain.levels.as_ref().map_or(0, |levels| {
+            12 * states + (levels.exits.len() * size_of::<Exit>()) as u64
+        });
+        let transitions = self.chain.columns.len() as u64 * 12;
+        states * per_state as u64 + transitions + levels + rises.sum::<u64>()
     }
 
     /// Bytes of the keys of the states: a list and a table with their numbers. The table doubles when it is seven eighths full, and while
@@ -345,7 +353,8 @@ impl<K: Key> Explorer<'_, K> {
         let buckets = room as u64 * 8 / 7;
         let table = buckets * (size_of::<(K, u32)>() as u64 + 1);
         let soon = growing && self.numbers.len() >= room - room / 8;
-        self.keys.len() as u64 * size_of::<K>() as u64 + if soon { 3 * table } else { table }
+        let lists = self.keys.len() * size_of::<K>() + self.queue.capacity() * 4 + self.likely.len() * 8;
+        lists as u64 + if soon { 3 * table } else { table }
     }
 
     fn check_memory(&self, growing: bool) -> Result<(), Error> {
@@ -365,7 +374,7 @@ impl<K: Key> Explorer<'_, K> {
         }
         self.chain.memory = Some(Memory {
             limit: self.options.max_memory,
-            used: self.kept(),
+            used: self.kept() + ASKED * self.keys.len() as u64,
         });
         self.chain
     }

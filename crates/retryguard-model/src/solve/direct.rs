@@ -21,6 +21,12 @@ impl Direct {
         }
     }
 
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        let outside = self.outside.len() * size_of::<(u32, u32, f64)>();
+        self.factor.bytes() + (self.states.len() * size_of::<u32>() + outside) as u64
+    }
+
     pub(super) fn solve<L: Lane>(&self, x: &mut [L], scratch: &mut Vec<L>) {
         scratch.clear();
         scratch.extend(self.states.iter().map(|s| x[*s as usize]));
@@ -53,36 +59,46 @@ fn outside(chain: &Chain, component: &[u32], local: &mut [u32]) -> Vec<(u32, u32
     found
 }
 
-/// The rates within `component`, renumbered, and the rates out of it.
-pub(super) fn within(
+/// The rates within `component`, renumbered and without self-loops. They take [much memory](super::eliminate::least_bytes): ask for it
+/// first.
+pub(super) fn within(chain: &Chain, component: &[u32], local: &mut [u32]) -> Vec<Vec<(u32, f64)>> {
+    for (place, state) in component.iter().enumerate() {
+        local[*state as usize] = index(place);
+    }
+    let row = |state: &u32| {
+        let s = *state as usize;
+        let inside = |(to, _): &(usize, f64)| *to != s && local[*to] != u32::MAX;
+        // Exactly as long as needed: there are as many rows as states.
+        let mut row = Vec::with_capacity(chain.row(s).filter(inside).count());
+        let others = chain.row(s).filter(inside);
+        row.extend(others.map(|(to, rate)| (local[to], rate)));
+        row
+    };
+    let rows = component.iter().map(row).collect();
+    for state in component {
+        local[*state as usize] = u32::MAX;
+    }
+    rows
+}
+
+/// The rates out of `component`, and those that `extra` adds.
+pub(super) fn exits(
     chain: &Chain,
     component: &[u32],
     local: &mut [u32],
     extra: &impl Fn(usize) -> f64,
-) -> (Vec<Vec<(u32, f64)>>, Vec<f64>) {
-    for (place, state) in component.iter().enumerate() {
-        local[*state as usize] = index(place);
-    }
-    let mut rows = Vec::with_capacity(component.len());
-    let mut exit = Vec::with_capacity(component.len());
+) -> Vec<f64> {
     for state in component {
-        let s = *state as usize;
-        let mut row = Vec::new();
-        let mut out = extra(s);
-        for (to, rate) in chain.row(s) {
-            if to == s {
-                continue;
-            }
-            match local[to] {
-                u32::MAX => out += rate,
-                place => row.push((place, rate)),
-            }
-        }
-        rows.push(row);
-        exit.push(out);
+        local[*state as usize] = 0;
     }
+    let out = |state: &u32| {
+        let s = *state as usize;
+        let outside = chain.row(s).filter(|(to, _)| local[*to] == u32::MAX);
+        extra(s) + outside.map(|(_, rate)| rate).sum::<f64>()
+    };
+    let found = component.iter().map(out).collect();
     for state in component {
         local[*state as usize] = u32::MAX;
     }
-    (rows, exit)
+    found
 }

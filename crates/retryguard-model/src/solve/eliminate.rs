@@ -16,8 +16,19 @@ const CHEAP: usize = 36;
 
 /// Bytes of an entry of a factor: a place and a value.
 const ENTRY: u64 = 12;
-/// Bytes of a transition while states are taken out: in a row, and in the list of its target's sources.
-const WORKING: u64 = 20;
+/// Bytes of a transition while states are taken out: in a row, and in the list of its target's sources, both of which may have grown
+/// to twice what they hold.
+const WORKING: u64 = 40;
+/// Bytes of a state then: two lists with what the allocator adds to each, its places in the queue and in the factor.
+const STATE: u64 = 176;
+/// Bytes of a state and of a transition that are left when the rest is planned: three lists, the cuts, and the nodes of the plan.
+const PLANNED_STATE: u64 = 320;
+const PLANNED_TRANSITION: u64 = 72;
+
+/// The least bytes that an elimination takes, its rows included: asked before the rows are made.
+pub(super) fn least_bytes(states: usize, transitions: usize) -> u64 {
+    states as u64 * STATE + transitions as u64 * WORKING
+}
 
 /// How much an elimination may take.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +69,7 @@ impl Planned {
 
     /// Makes the rest of the factor; `None` where it does not fit.
     pub(super) fn finish(mut self, bytes: u64) -> Option<Factor> {
-        if self.fronts.bytes() + self.factor.bytes() > bytes {
+        if self.fronts.bytes() + self.bytes() > bytes {
             return None;
         }
         let entries = self.fronts.plan.entries();
@@ -115,10 +126,10 @@ impl Factor {
     /// Eliminates every state of a component. `rows` are the rates within it without self-loops, `exit` the rates out of it.
     pub(super) fn make(rows: Vec<Vec<(u32, f64)>>, exit: Vec<f64>, room: Room) -> Made {
         let transitions: usize = rows.iter().map(Vec::len).sum();
-        if transitions as u64 * WORKING > room.bytes {
+        if least_bytes(rows.len(), transitions) > room.bytes {
             return Made::TooLarge;
         }
-        Elimination::new(rows, exit).run(room)
+        Elimination::new(rows, exit, transitions).run(room)
     }
 
     /// Bytes that it takes.
@@ -198,10 +209,12 @@ struct Elimination {
     exit: Vec<f64>,
     /// Where each column lies in the row being changed, plus one.
     seat: Vec<u32>,
+    /// Transitions that are left.
+    transitions: usize,
 }
 
 impl Elimination {
-    fn new(rows: Vec<Vec<(u32, f64)>>, exit: Vec<f64>) -> Elimination {
+    fn new(rows: Vec<Vec<(u32, f64)>>, exit: Vec<f64>, transitions: usize) -> Elimination {
         let mut sources = vec![Vec::new(); rows.len()];
         for (state, row) in rows.iter().enumerate() {
             for (to, _) in row {
@@ -213,6 +226,7 @@ impl Elimination {
             rows,
             sources,
             exit,
+            transitions,
         }
     }
 
@@ -245,8 +259,8 @@ impl Elimination {
                 return self.finish(&gone, factor, room);
             }
             // Taking it out makes one transition for each path through it, at the most.
-            let next = (self.rows[k].len() + self.sources[k].len()) as u64 * ENTRY + now as u64 * WORKING;
-            if factor.bytes() + next > room.bytes {
+            let next = (self.rows[k].len() + self.sources[k].len()) as u64 * ENTRY;
+            if factor.bytes() + next + least_bytes(count, self.transitions + now) > room.bytes {
                 return Made::TooLarge;
             }
             gone[k] = true;
@@ -262,6 +276,12 @@ impl Elimination {
     /// Takes out all that is left, a dense square after the other: once rows are full, looking entries up costs more than zeros do.
     fn finish(mut self, gone: &[bool], factor: Factor, room: Room) -> Made {
         let left: Vec<u32> = (0..gone.len()).filter(|s| !gone[*s]).map(index).collect();
+        let copied = left.len() as u64 * 48 + self.transitions as u64 * 16;
+        let planned = left.len() as u64 * PLANNED_STATE + self.transitions as u64 * PLANNED_TRANSITION;
+        let most = planned.max(copied + least_bytes(gone.len(), self.transitions));
+        if factor.bytes() + most > room.bytes {
+            return Made::TooLarge;
+        }
         for (place, s) in left.iter().enumerate() {
             self.seat[*s as usize] = index(place);
         }
@@ -303,6 +323,7 @@ impl Elimination {
             list.swap_remove(place.expect("a transition is listed at both ends"));
         }
         factor.upper.close();
+        self.transitions -= row.len() + self.sources[k].len();
         for source in std::mem::take(&mut self.sources[k]) {
             let i = source as usize;
             let target = &mut self.rows[i];
@@ -339,6 +360,7 @@ impl Elimination {
                 Some(place) => target[place].1 += share * rate,
                 None => {
                     target.push((*to, share * rate));
+                    self.transitions += 1;
                     self.sources[*to as usize].push(index(i));
                 }
             }

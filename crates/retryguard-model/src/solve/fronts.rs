@@ -57,7 +57,10 @@ impl Fronts {
     pub(super) fn waiting(&self) -> u64 {
         let transitions: usize = self.rows.iter().map(Vec::len).sum();
         let planned: usize = self.plan.nodes.iter().map(|node| node.states.len()).sum();
-        2 * size_of::<(u32, f64)>() as u64 * transitions as u64 + 4 * planned as u64
+        // Two lists for each state and one for each node, each with what the allocator adds. The second may have grown to twice what it
+        // holds.
+        let lists = 48 * (2 * self.rows.len() + self.plan.nodes.len()) as u64;
+        lists + 3 * size_of::<(u32, f64)>() as u64 * transitions as u64 + 4 * planned as u64
     }
 
     /// Bytes that the squares and the factor take.

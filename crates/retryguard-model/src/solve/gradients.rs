@@ -13,6 +13,8 @@ pub(super) const STEPS: usize = 1_500;
 const ROUNDS: usize = 12;
 /// By how much a round shall shrink the residual.
 const ROUND: f64 = 1e-6;
+/// Values below this part of the average one need not have digits of their own where only sums are wanted.
+const FLOOR: f64 = 1e-6;
 /// Sweeps, to and fro, that find the height of every value.
 const FIRST: usize = 20;
 /// Sweeps after which a value that is still 0 is too far from everything that is earned.
@@ -28,19 +30,28 @@ pub(super) struct Gradients {
 }
 
 impl Gradients {
-    /// Bytes that so many states and transitions take while they are solved for.
+    /// Bytes that so many states and transitions take while they are solved for, beside the entries of P: the factors, and twenty
+    /// vectors.
     pub(super) fn bytes(states: usize, transitions: usize) -> u64 {
-        (states as u64) * (4 + 8 * 16) + (transitions as u64) * 20
+        (states as u64) * (8 * 20) + (transitions as u64) * 8
     }
 
-    /// `None` where no factor was found.
-    pub(super) fn new(shares: Shares) -> Option<Gradients> {
+    /// The shares as they were where no factor was found.
+    pub(super) fn new(shares: Shares) -> Result<Gradients, Shares> {
         let mut made = Gradients {
             shares,
             factors: Vec::new(),
             diagonal: Vec::new(),
         };
-        made.factorise().then_some(made)
+        if made.factorise() {
+            Ok(made)
+        } else {
+            Err(made.shares)
+        }
+    }
+
+    pub(super) fn into_shares(self) -> Shares {
+        self.shares
     }
 
     /// The incomplete factors: elimination that keeps only what falls on an entry of P.
@@ -92,28 +103,41 @@ impl Gradients {
         if b.iter().all(|b| *b == 0.0) {
             return Some(vec![0.0; b.len()]);
         }
-        let x = self.near(b, most)?;
+        self.answer_from(self.first(b)?, b, most, sums)
+    }
+
+    /// The same from `x`, which is above 0 in every state, for a `b` that is nowhere below 0 and somewhere above.
+    pub(super) fn answer_from(
+        &self,
+        x: Vec<f64>,
+        b: &[f64],
+        most: usize,
+        sums: &[Vec<f64>],
+    ) -> Option<Vec<f64>> {
+        let x = self.near(x, b, most)?;
         let mut steps = 3 * most;
-        let (x, _) = self.refine(b, x, ROUND, &mut steps)?;
-        // What a value of the height of x in every state adds up to: the v of the proof, a tenth is close enough.
-        let (v, _) = self.refine(&x, self.first(&x)?, 0.1, &mut steps)?;
+        let floor = floor(&x, sums);
+        let (x, _) = self.refine(b, x, ROUND, floor, &mut steps)?;
+        // What a residual of the height of x in every state adds up to: the v of the proof, a tenth is close enough.
+        let heights: Vec<f64> = x.iter().map(|x| x + floor).collect();
+        let (v, _) = self.refine(&heights, self.first(&heights)?, 0.1, 0.0, &mut steps)?;
         // Where not even the last digit would do, the rest is not worth its steps; and no more digits are sought than will do.
-        let reach = self.shares.reach(&v, &x, sums)?;
+        let reach = self.shares.reach(&v, &x, floor, sums)?;
         if reach * LAST_DIGIT > ACCEPTED {
             return None;
         }
-        let (x, residual) = self.refine(b, x, ACCEPTED / reach / 2.0, &mut steps)?;
-        (self.shares.reach(&v, &x, sums)? * residual <= ACCEPTED).then_some(x)
+        drop(heights);
+        let (x, residual) = self.refine(b, x, ACCEPTED / reach / 2.0, floor, &mut steps)?;
+        (self.shares.reach(&v, &x, floor, sums)? * residual <= ACCEPTED).then_some(x)
     }
 
     /// A solution with about the right height in every state. Sweeps alone may leave states that are far from all that is earned lower by
     /// orders of magnitude, and lengths measured in parts of such heights lead astray: so the first lengths are the plain ones.
-    fn near(&self, b: &[f64], most: usize) -> Option<Vec<f64>> {
-        let mut x = self.first(b)?;
+    fn near(&self, mut x: Vec<f64>, b: &[f64], most: usize) -> Option<Vec<f64>> {
         let mut r = vec![0.0; b.len()];
         self.shares.residual(b, &x, &mut r);
         let mut steps = most;
-        let change = self.gradients(&r, &vec![1.0; b.len()], 0.0, &mut steps);
+        let change = self.gradients(&r, vec![1.0; b.len()], 0.0, &mut steps);
         if steps == 0 {
             return None;
         }
@@ -125,15 +149,25 @@ impl Gradients {
         Some(x)
     }
 
-    /// A better solution than `x`, and the largest part that its residual, with rounding, has of it (while it is wanted to the last
-    /// digits) or of `b` (while a rough one will do, and `b` has no zeros).
-    fn refine(&self, b: &[f64], mut x: Vec<f64>, wanted: f64, steps: &mut usize) -> Option<(Vec<f64>, f64)> {
+    /// A better solution than `x`, and the largest part that its residual, with rounding, has of it and `floor` (while it is wanted to
+    /// the last digits) or of `b` (while a rough one will do, and `b` has no zeros).
+    fn refine(
+        &self,
+        b: &[f64],
+        mut x: Vec<f64>,
+        wanted: f64,
+        floor: f64,
+        steps: &mut usize,
+    ) -> Option<(Vec<f64>, f64)> {
         let rough = wanted > ROUND;
         let mut r = vec![0.0; b.len()];
         let mut best = (Vec::new(), f64::INFINITY);
         for _ in 0..ROUNDS {
-            let scale = if rough { b } else { x.as_slice() };
-            let size = self.shares.distance(b, &x, scale, &mut r);
+            let scale: Vec<f64> = match rough {
+                true => b.to_vec(),
+                false => x.iter().map(|x| x + floor).collect(),
+            };
+            let size = self.shares.distance(b, &x, &scale, &mut r);
             if !size.is_finite() {
                 return None;
             }
@@ -166,61 +200,69 @@ impl Gradients {
     /// Undoes the incomplete factors.
     fn precondition(&self, from: &[f64], to: &mut [f64]) {
         let (size, shares) = (from.len(), &self.shares);
+        let row = |i: usize| {
+            let range = shares.starts[i]..shares.starts[i + 1];
+            shares.columns[range.clone()].iter().zip(&self.factors[range])
+        };
         for i in 0..size {
             let mut value = from[i];
-            for at in shares.starts[i]..shares.starts[i + 1] {
-                let k = shares.columns[at] as usize;
+            for (k, factor) in row(i) {
+                let k = *k as usize;
                 if k > i {
                     break;
                 }
-                value -= self.factors[at] * to[k];
+                value -= factor * to[k];
             }
             to[i] = value;
         }
         for i in (0..size).rev() {
             let mut value = to[i];
-            for at in (shares.starts[i]..shares.starts[i + 1]).rev() {
-                let j = shares.columns[at] as usize;
+            for (j, factor) in row(i).rev() {
+                let j = *j as usize;
                 if j < i {
                     break;
                 }
-                value -= self.factors[at] * to[j];
+                value -= factor * to[j];
             }
             to[i] = value * self.diagonal[i];
         }
     }
 
-    fn apply(&self, x: &[f64], to: &mut [f64]) {
+    /// `to = A x`, and `seen` of each of its values.
+    fn apply(&self, x: &[f64], to: &mut [f64], mut seen: impl FnMut(usize, f64)) {
         for (i, to) in to.iter_mut().enumerate() {
             *to = x[i] - self.shares.spread(i, x);
+            seen(i, *to);
         }
     }
 
     /// Biconjugate gradients, stabilised, for `A d = r`, until little of the residual is left or its length will do. Lengths are measured
     /// in parts of `scale`, so that a state with a value of 1e-12 is as near to its digits as one with 1.
-    fn gradients(&self, residual: &[f64], scale: &[f64], will_do: f64, steps: &mut usize) -> Vec<f64> {
+    fn gradients(&self, residual: &[f64], scale: Vec<f64>, will_do: f64, steps: &mut usize) -> Vec<f64> {
         let size = residual.len();
-        let weights: Vec<f64> = scale.iter().map(|scale| 1.0 / (scale * scale)).collect();
-        let dot = |a: &[f64], b: &[f64]| -> f64 {
-            a.iter().zip(b).zip(&weights).map(|((a, b), w)| a * b * w).sum()
-        };
+        let mut weights = scale;
+        for weight in &mut weights {
+            *weight = 1.0 / (*weight * *weight);
+        }
         let mut r = residual.to_vec();
-        let shadow = r.clone();
-        let goal = f64::max(dot(&r, &r) * ROUND * ROUND, will_do * will_do);
+        // The shadow is only met in sums, with its weights.
+        let shadow: Vec<f64> = r.iter().zip(&weights).map(|(r, w)| r * w).collect();
+        let mut next: f64 = r.iter().zip(&shadow).map(|(r, shadow)| r * shadow).sum();
+        let goal = f64::max(next * ROUND * ROUND, will_do * will_do);
         let (mut found, mut p, mut v) = (vec![0.0; size], vec![0.0; size], vec![0.0; size]);
         let (mut ready, mut t) = (vec![0.0; size], vec![0.0; size]);
         let (mut rho, mut alpha, mut omega) = (1.0, 1.0, 1.0);
         while *steps > 0 {
             *steps -= 1;
-            let next = dot(&shadow, &r);
             let beta = next / rho * (alpha / omega);
             rho = next;
             for i in 0..size {
                 p[i] = r[i] + beta * (p[i] - omega * v[i]);
             }
             self.precondition(&p, &mut ready);
-            self.apply(&ready, &mut v);
-            alpha = rho / dot(&shadow, &v);
+            let mut along = 0.0;
+            self.apply(&ready, &mut v, |i, v| along += shadow[i] * v);
+            alpha = rho / along;
             if !alpha.is_finite() {
                 break;
             }
@@ -229,22 +271,45 @@ impl Gradients {
                 r[i] -= alpha * v[i];
             }
             self.precondition(&r, &mut ready);
-            self.apply(&ready, &mut t);
-            omega = dot(&t, &r) / dot(&t, &t);
+            let (mut along, mut length) = (0.0, 0.0);
+            self.apply(&ready, &mut t, |i, t| {
+                let weighted = weights[i] * t;
+                along += weighted * r[i];
+                length += weighted * t;
+            });
+            omega = along / length;
             if !omega.is_finite() || omega == 0.0 {
                 break;
             }
+            let mut left = 0.0;
+            next = 0.0;
             for i in 0..size {
                 found[i] += omega * ready[i];
                 r[i] -= omega * t[i];
+                left += weights[i] * r[i] * r[i];
+                next += shadow[i] * r[i];
             }
-            let left = dot(&r, &r);
             if left <= goal || !left.is_finite() {
                 break;
             }
         }
         found
     }
+}
+
+/// What a residual may have in every state beside its part of the value there, where only sums are wanted: so little of the average value
+/// that it adds nothing to them. States that are visited once in 1e100 times then cost no steps.
+fn floor(x: &[f64], sums: &[Vec<f64>]) -> f64 {
+    if sums.is_empty() {
+        return 0.0;
+    }
+    let average = x.iter().sum::<f64>() / x.len() as f64;
+    let averages = sums.iter().map(|weights| {
+        let sum: f64 = weights.iter().zip(x).map(|(weight, x)| weight * x).sum();
+        sum / weights.iter().sum::<f64>()
+    });
+    // A sum without weights has no average, and the comparison passes over it.
+    FLOOR * averages.fold(average, f64::min)
 }
 
 /// Adds a change where the value stays above 0.

@@ -1,6 +1,15 @@
 //! Questions that the graph alone answers: where a target cannot be reached, where it is reached for certain.
 
-use crate::chain::Chain;
+use crate::chain::{Chain, Memory};
+use crate::error::Error;
+
+/// Whether there is room for the predecessors of all states and a walk over them; asked before either is made.
+pub(crate) fn walk_fits(chain: &Chain) -> Result<(), Error> {
+    Memory::fits(
+        chain.memory,
+        chain.states() as u64 * 24 + chain.columns.len() as u64 * 4,
+    )
+}
 
 /// The states from which `target` can be reached through states where `through` holds (targets count).
 pub(crate) fn can_reach(chain: &Chain, target: &[bool], through: impl Fn(usize) -> bool) -> Vec<bool> {

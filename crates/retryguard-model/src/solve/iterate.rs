@@ -3,12 +3,13 @@
 
 use std::cell::OnceCell;
 
-use super::direct::{Direct, within};
-use super::eliminate::{Factor, Made, Planned, Room};
+use super::direct::{Direct, exits, within};
+use super::eliminate::{Factor, Made, Planned, Room, least_bytes};
 use super::gradients::{Gradients, STEPS};
 use super::krylov::Krylov;
 use super::lane::Lane;
-use crate::chain::Chain;
+use super::shares::Shares;
+use crate::chain::{Chain, Memory};
 use crate::error::Error;
 
 pub(super) const MAX_SWEEPS: u64 = 200_000;
@@ -23,6 +24,9 @@ const SOON: f64 = 50_000.0;
 const SWEEP_WORK: f64 = 5.0;
 /// Multiplications beyond which nothing is eliminated: some minutes.
 const LARGEST_WORK: f64 = 4e11;
+/// Steps and sweeps for a component whose elimination was not planned, because it is large.
+const STEPS_WITHOUT_PLAN: usize = 500;
+const SWEEPS_WITHOUT_PLAN: u64 = 2_000;
 /// Sweeps stop when what is still to come is estimated below this part of every value.
 const SETTLED: f64 = 1e-11;
 
@@ -54,8 +58,8 @@ pub(super) struct Settling {
 impl Settling {
     const LOOK_BACK: usize = 20;
 
-    /// After a sweep over the values of `x` at `places`, the largest relative change of which was `change`.
-    pub(super) fn settled(&mut self, places: &[u32], x: &mut [f64], change: f64) -> bool {
+    /// After a sweep over the values of `x`, the largest relative change of which was `change`.
+    pub(super) fn settled(&mut self, x: &mut [f64], change: f64) -> bool {
         if self.ended(change) {
             return true;
         }
@@ -64,11 +68,10 @@ impl Settling {
             self.slowest = 0.0;
             return false;
         }
-        let now = |x: &[f64]| places.iter().map(|place| x[*place as usize]).collect();
         match self.sweeps % STRIDE {
-            0 => self.leap(places, x),
-            place if place + 2 == STRIDE => self.before = now(x),
-            place if place + 1 == STRIDE => self.between = now(x),
+            0 => self.leap(x),
+            place if place + 2 == STRIDE => x.clone_into(&mut self.before),
+            place if place + 1 == STRIDE => x.clone_into(&mut self.between),
             _ => {}
         }
         false
@@ -96,10 +99,10 @@ impl Settling {
         (still || settled) && largest * self.slowest / (1.0 - self.slowest) < SETTLED_SLOWLY
     }
 
-    fn leap(&mut self, places: &[u32], x: &mut [f64]) {
+    fn leap(&mut self, x: &mut [f64]) {
         let (mut first, mut dot, mut second) = (0.0, 0.0, 0.0);
-        for ((place, before), between) in places.iter().zip(&self.before).zip(&self.between) {
-            let value = x[*place as usize];
+        for ((value, before), between) in x.iter().zip(&self.before).zip(&self.between) {
+            let value = *value;
             if value != 0.0 {
                 let (a, b) = ((between - before) / value, (value - between) / value);
                 first += a * a;
@@ -114,8 +117,7 @@ impl Settling {
             return;
         }
         self.slowest = self.slowest.max(factor);
-        for (place, between) in places.iter().zip(&self.between) {
-            let value = &mut x[*place as usize];
+        for (value, between) in x.iter_mut().zip(&self.between) {
             *value = (*value + (*value - between) * factor / (1.0 - factor)).max(0.0);
         }
         self.last.clear();
@@ -129,6 +131,8 @@ pub(super) struct Iterate {
     leaving: Vec<f64>,
     /// The rates out of the component.
     exit: Vec<f64>,
+    /// Bytes for the elimination.
+    bytes: u64,
     /// `None` where they do not fit into memory or have no factor.
     krylov: Option<Krylov>,
     budget: Budget,
@@ -142,8 +146,6 @@ pub(super) struct Budget {
     pub(super) steps: usize,
     /// Sweeps after these, before it is eliminated.
     pub(super) sweeps: u64,
-    /// Bytes for the elimination.
-    pub(super) bytes: u64,
 }
 
 impl Budget {
@@ -153,13 +155,12 @@ impl Budget {
         clippy::cast_sign_loss,
         reason = "a positive number of sweeps, which saturates"
     )]
-    pub(super) fn new(work: f64, places: usize, bytes: u64) -> Budget {
+    pub(super) fn new(work: f64, places: usize) -> Budget {
         let places = places as f64;
         if work > LARGEST_WORK {
             return Budget {
                 steps: STEPS,
                 sweeps: MAX_SWEEPS,
-                bytes,
             };
         }
         let steps = (work / (places * STEP_WORK)) as usize;
@@ -172,44 +173,73 @@ impl Budget {
             } else {
                 sweeps.min(MAX_SWEEPS)
             },
-            bytes,
         }
     }
 
-    /// The elimination when sweeps did not settle, where it is in reach.
-    pub(super) fn eliminate(&self, rows: Vec<Vec<(u32, f64)>>, exit: Vec<f64>) -> Option<Factor> {
-        let room = Room {
-            work: LARGEST_WORK,
-            bytes: self.bytes,
-        };
-        match Factor::make(rows, exit, room) {
-            Made::Factor(factor) => Some(factor),
-            Made::TooDear(_) | Made::TooLarge => None,
+    /// Where it is not known what elimination takes: it is planned when nothing else has settled.
+    pub(super) fn without_plan() -> Budget {
+        Budget {
+            steps: STEPS_WITHOUT_PLAN,
+            sweeps: SWEEPS_WITHOUT_PLAN,
         }
-    }
-
-    /// The same, where it was planned already.
-    pub(super) fn finish(&self, planned: Planned) -> Option<Factor> {
-        if planned.work() > LARGEST_WORK {
-            return None;
-        }
-        planned.finish(self.bytes)
     }
 }
 
+/// The elimination of `states` when sweeps did not settle, where it is in reach: `None` where it takes too long, an error where it
+/// does not fit into memory. `exit` are the rates out of all of them together.
+pub(super) fn eliminated(
+    chain: &Chain,
+    states: &[u32],
+    exit: Vec<f64>,
+    bytes: u64,
+) -> Result<Option<Factor>, Error> {
+    let transitions = states.iter().map(|s| chain.targets(*s as usize).len()).sum();
+    if least_bytes(states.len(), transitions) > bytes {
+        return Err(Memory::full(chain.memory));
+    }
+    let mut local = vec![u32::MAX; chain.states()];
+    let room = Room {
+        work: LARGEST_WORK,
+        bytes,
+    };
+    match Factor::make(within(chain, states, &mut local), exit, room) {
+        Made::Factor(factor) => Ok(Some(factor)),
+        Made::TooDear(_) => Ok(None),
+        Made::TooLarge => Err(Memory::full(chain.memory)),
+    }
+}
+
+/// The same, where it was planned already.
+pub(super) fn finished(chain: &Chain, planned: Planned, bytes: u64) -> Result<Option<Factor>, Error> {
+    if planned.work() > LARGEST_WORK {
+        return Ok(None);
+    }
+    let factor = planned.finish(bytes);
+    factor.map(Some).ok_or_else(|| Memory::full(chain.memory))
+}
+
 impl Iterate {
-    /// `leaving` and `exit` are the rates out of each of `states` and out of all of them together; elimination would take `work`.
+    /// Bytes for each state of sweeps alone: the names and rates above, a right-hand side, and a copy of all values.
+    const BYTES: u64 = 36;
+
+    /// The component of `states`, which have the rates of leaving that `extra` adds.
     pub(super) fn new(
         chain: &Chain,
         states: &[u32],
-        leaving: Vec<f64>,
-        exit: Vec<f64>,
-        work: f64,
+        extra: &impl Fn(usize) -> f64,
+        budget: Budget,
         local: &mut [u32],
         spare: &mut u64,
-    ) -> Iterate {
-        let transitions: usize = states.iter().map(|s| chain.row(*s as usize).count()).sum();
-        let bytes = Gradients::bytes(states.len(), transitions);
+    ) -> Result<Iterate, Error> {
+        let own = chain.states() as u64 * Iterate::BYTES;
+        *spare = spare.checked_sub(own).ok_or_else(|| Memory::full(chain.memory))?;
+        let leaving: Vec<f64> = states
+            .iter()
+            .map(|s| chain.exit_rate(*s as usize) + extra(*s as usize))
+            .collect();
+        let exit = exits(chain, states, local, extra);
+        let transitions: usize = states.iter().map(|s| chain.targets(*s as usize).len()).sum();
+        let bytes = Shares::bytes(states.len(), transitions) + Gradients::bytes(states.len(), transitions);
         let krylov = if bytes <= *spare {
             Krylov::new(chain, states, &leaving, local)
         } else {
@@ -218,14 +248,15 @@ impl Iterate {
         if krylov.is_some() {
             *spare -= bytes;
         }
-        Iterate {
-            budget: Budget::new(work, states.len() + transitions, *spare),
+        Ok(Iterate {
+            budget,
             states: states.to_vec(),
             leaving,
             exit,
+            bytes: *spare,
             krylov,
             direct: OnceCell::new(),
-        }
+        })
     }
 
     /// Solves in place; `x` holds the right-hand side in the component, and known values elsewhere.
@@ -260,11 +291,13 @@ impl Iterate {
         if sweeps.run(chain, &self.states, &self.leaving, &b, x, self.budget.sweeps) {
             return Ok(());
         }
+        let factor = match self.direct.get() {
+            Some(_) => None,
+            None => eliminated(chain, &self.states, self.exit.clone(), self.bytes)?,
+        };
         let direct = self.direct.get_or_init(|| {
             let mut local = vec![u32::MAX; chain.states()];
-            let (rows, _) = within(chain, &self.states, &mut local, &|_| 0.0);
-            let factor = self.budget.eliminate(rows, self.exit.clone())?;
-            Some(Direct::new(chain, &self.states, factor, &mut local))
+            factor.map(|factor| Direct::new(chain, &self.states, factor, &mut local))
         });
         if let Some(direct) = direct {
             for (s, b) in self.states.iter().zip(&b) {

@@ -14,7 +14,7 @@ pub(super) struct Krylov {
 impl Krylov {
     /// `leaving` are the rates of leaving of `states`, in their order. `None` where no factor was found.
     pub(super) fn new(chain: &Chain, states: &[u32], leaving: &[f64], local: &mut [u32]) -> Option<Krylov> {
-        let gradients = Gradients::new(Shares::within(chain, states, leaving, local))?;
+        let gradients = Gradients::new(Shares::within(chain, states, leaving, local)).ok()?;
         Some(Krylov {
             states: states.to_vec(),
             leaving: leaving.to_vec(),

@@ -1,8 +1,8 @@
 //! Linear systems on chains: `rate(s) x(s) = b(s) + Σ q(s,t) x(t)` over the states that are asked for.
 
-use super::direct::{Direct, within};
-use super::eliminate::{Factor, Made, Room};
-use super::iterate::Iterate;
+use super::direct::{Direct, exits, within};
+use super::eliminate::{Factor, Made, Room, least_bytes};
+use super::iterate::{Budget, Iterate};
 use super::krylov::right_side;
 use super::lane::Lane;
 use super::scc::{Components, components};
@@ -40,7 +40,16 @@ impl<'c> System<'c> {
         extra: impl Fn(usize) -> f64,
         spare: &mut u64,
     ) -> Result<System<'c>, Error> {
+        let states = chain.states() as u64;
+        if states * Components::BYTES > *spare {
+            return Err(Memory::full(chain.memory));
+        }
         let found = components_within(chain, inside);
+        // The list of parts, which may grow to twice what it holds, and what is counted below.
+        let lists = states * (2 * size_of::<Part>() as u64 + 12);
+        *spare = spare
+            .checked_sub(lists)
+            .ok_or_else(|| Memory::full(chain.memory))?;
         let mut local = vec![u32::MAX; chain.states()];
         let mut parts = Vec::new();
         for component in found.iter() {
@@ -94,6 +103,8 @@ impl Part {
 /// The same for one right-hand side. A factor is then only worth its price where sweeps do not settle soon, and each is forgotten when
 /// its component is solved.
 pub(super) fn solve_once(chain: &Chain, inside: &[bool], x: &mut [f64]) -> Result<(), Error> {
+    let states = chain.states() as u64;
+    Memory::fits(chain.memory, states * Components::BYTES)?;
     let mut local = vec![u32::MAX; chain.states()];
     let mut scratch = Vec::new();
     for component in components_within(chain, inside).iter() {
@@ -105,10 +116,11 @@ pub(super) fn solve_once(chain: &Chain, inside: &[bool], x: &mut [f64]) -> Resul
             Part::Single(first, 1.0 / chain.exit_rate(first as usize)).solve(chain, x, &mut scratch)?;
             continue;
         }
-        let mut spare = Memory::spare(chain.memory);
+        // What was found, and the list above.
+        let mut spare = Memory::spare(chain.memory).saturating_sub(12 * states);
         let transitions = component.iter().map(|s| chain.row(*s as usize).count()).sum();
         if component.len() >= LARGE
-            && Shares::bytes(component.len(), transitions) <= spare
+            && Shares::settling_bytes(component.len(), transitions) <= spare
             && settle(chain, component, &mut local, x)
         {
             continue;
@@ -133,14 +145,8 @@ fn settle(chain: &Chain, component: &[u32], local: &mut [u32], x: &mut [f64]) ->
 
 /// The components of the states where `inside` holds, and every other state by itself.
 fn components_within(chain: &Chain, inside: &[bool]) -> Components {
-    components(chain.states(), |s| {
-        let own = inside[s];
-        chain
-            .row(s)
-            .filter(move |_| own)
-            .map(|(to, _)| to)
-            .filter(|to| inside[*to])
-    })
+    let row = |s: usize| if inside[s] { chain.targets(s) } else { &[] };
+    components(chain.states(), row, |to| inside[to])
 }
 
 fn part(
@@ -150,29 +156,25 @@ fn part(
     extra: &impl Fn(usize) -> f64,
     spare: &mut u64,
 ) -> Result<Part, Error> {
-    let (rows, exit) = within(chain, component, local, extra);
-    let leaving: Vec<f64> = rows
-        .iter()
-        .zip(&exit)
-        .map(|(row, exit)| row.iter().map(|(_, rate)| rate).sum::<f64>() + exit)
-        .collect();
-    let transitions: usize = rows.iter().map(Vec::len).sum();
+    let transitions: usize = component.iter().map(|s| chain.targets(*s as usize).len()).sum();
     let room = Room {
         work: CHEAP_WORK * transitions as f64,
-        bytes: *spare,
+        // The exits are kept beside what is eliminated.
+        bytes: spare.saturating_sub(16 * component.len() as u64),
     };
-    match Factor::make(rows, exit.clone(), room) {
-        Made::Factor(factor) => {
-            *spare -= factor.bytes();
-            let direct = Direct::new(chain, component, factor, local);
-            Ok(Part::Direct(Box::new(direct)))
+    let mut budget = Budget::without_plan();
+    if least_bytes(component.len(), transitions) <= room.bytes {
+        let exit = exits(chain, component, local, extra);
+        match Factor::make(within(chain, component, local), exit, room) {
+            Made::Factor(factor) => {
+                let direct = Direct::new(chain, component, factor, local);
+                *spare = spare.saturating_sub(direct.bytes());
+                return Ok(Part::Direct(Box::new(direct)));
+            }
+            Made::TooDear(planned) => budget = Budget::new(planned.work(), component.len() + transitions),
+            Made::TooLarge => {}
         }
-        Made::TooDear(planned) => {
-            let work = planned.work();
-            drop(planned);
-            let iterate = Iterate::new(chain, component, leaving, exit, work, local, spare);
-            Ok(Part::Iterate(Box::new(iterate)))
-        }
-        Made::TooLarge => Err(Memory::full(chain.memory)),
     }
+    let iterate = Iterate::new(chain, component, extra, budget, local, spare)?;
+    Ok(Part::Iterate(Box::new(iterate)))
 }

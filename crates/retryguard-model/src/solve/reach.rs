@@ -1,12 +1,13 @@
 //! Unbounded reachability: probabilities and expected rewards.
 
-use super::graph::{almost_surely, can_reach};
+use super::graph::{almost_surely, can_reach, walk_fits};
 use super::linear::solve_once;
 use crate::chain::Chain;
 use crate::error::Error;
 
 /// The probability, from every state, of reaching `right` through states of `left`.
 pub(crate) fn until(chain: &Chain, left: &[bool], right: &[bool]) -> Result<Vec<f64>, Error> {
+    walk_fits(chain)?;
     let can = can_reach(chain, right, |s| left[s]);
     let sure = almost_surely(chain, right, |s| left[s]);
     let mut x: Vec<f64> = sure.iter().map(|sure| if *sure { 1.0 } else { 0.0 }).collect();
@@ -42,6 +43,7 @@ pub(crate) fn next(chain: &Chain, inner: &[bool], lower: f64, upper: Option<f64>
 
 /// All that is ever earned, infinite where earning may go on for ever.
 pub(crate) fn total_rewards(chain: &Chain, earned: &[f64]) -> Result<Vec<f64>, Error> {
+    walk_fits(chain)?;
     let earning: Vec<bool> = earned.iter().map(|earned| *earned > 0.0).collect();
     let done: Vec<bool> = can_reach(chain, &earning, |_| true)
         .iter()
@@ -96,6 +98,7 @@ pub(crate) fn rewards_to(
     earned: &[f64],
     worth: impl Fn(usize) -> f64,
 ) -> Result<Vec<f64>, Error> {
+    walk_fits(chain)?;
     let sure = almost_surely(chain, target, |_| true);
     let open: Vec<bool> = (0..chain.states()).map(|s| sure[s] && !target[s]).collect();
     let mut x: Vec<f64> = (0..chain.states())

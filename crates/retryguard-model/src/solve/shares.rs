@@ -26,21 +26,53 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Bytes that so many states and transitions take while they are settled: the entries, and the vectors of the proof.
+    /// Bytes of the entries for so many states and transitions.
     pub(super) fn bytes(states: usize, transitions: usize) -> u64 {
-        (states as u64) * (8 * 9) + (transitions as u64) * 12
+        (states as u64 + 1) * 8 + (transitions as u64) * 12
     }
 
-    /// P row by row; each row is sorted here.
-    pub(super) fn new<'r>(rows: impl Iterator<Item = &'r mut Vec<(u32, f64)>>) -> Shares {
-        let mut made = Shares {
-            starts: vec![0],
-            ..Shares::default()
-        };
-        for row in rows {
-            made.push(row);
+    /// The same while they are settled: with the vectors of the proof.
+    pub(super) fn settling_bytes(states: usize, transitions: usize) -> u64 {
+        Shares::bytes(states, transitions) + (states as u64) * (8 * 9)
+    }
+
+    /// What flows into each of `states`, a closed component, from each other one: the share that it has of the transitions of that one.
+    /// Rows are sorted, because their entries come in the order of the states.
+    pub(super) fn inwards(chain: &Chain, states: &[u32], leaving: &[f64]) -> Shares {
+        let mut local = vec![u32::MAX; chain.states()];
+        for (place, state) in states.iter().enumerate() {
+            local[*state as usize] = index(place);
         }
-        made
+        let others = |state: u32| {
+            let row = chain.row(state as usize);
+            row.filter(move |(to, _)| *to != state as usize)
+        };
+        // The start of each row stands one place too high until the row is full: then it is the end of the row before.
+        let mut starts = vec![0usize; states.len() + 2];
+        for state in states {
+            for (to, _) in others(*state) {
+                starts[local[to] as usize + 2] += 1;
+            }
+        }
+        for place in 2..starts.len() {
+            starts[place] += starts[place - 1];
+        }
+        let entries = *starts.last().expect("there are at least two");
+        let (mut columns, mut values) = (vec![0u32; entries], vec![0.0; entries]);
+        for ((place, state), leaving) in states.iter().enumerate().zip(leaving) {
+            for (to, rate) in others(*state) {
+                let at = &mut starts[local[to] as usize + 1];
+                columns[*at] = index(place);
+                values[*at] = rate / leaving;
+                *at += 1;
+            }
+        }
+        starts.pop();
+        Shares {
+            starts,
+            columns,
+            values,
+        }
     }
 
     /// The component of `states`, whose rates of leaving are `leaving`.
@@ -125,17 +157,17 @@ impl Shares {
             .fold(0.0, f64::max)
     }
 
-    /// By how much a residual that is everywhere the same part of `x` may have changed `x`, for each unit of it: with A v >= c x and a
-    /// residual of at most ρ x, no error is above ρ v / c. The change is that of the state where it is largest, in parts of its value, or
+    /// By how much a residual that is everywhere the same part of `x` and `floor` may have changed `x`, for each unit of it: with A v >= c
+    /// (x + floor) and a residual of at most ρ (x + floor), no error is above ρ v / c. The change is that of the state where it is largest, in parts of its value, or
     /// where there are `sums`, weights that are not negative, that of the sum where it is.
-    pub(super) fn reach(&self, v: &[f64], x: &[f64], sums: &[Vec<f64>]) -> Option<f64> {
+    pub(super) fn reach(&self, v: &[f64], x: &[f64], floor: f64, sums: &[Vec<f64>]) -> Option<f64> {
         let mut negative = vec![0.0; v.len()];
         let noise = self.residual(&vec![0.0; v.len()], v, &mut negative);
         let least = negative
             .iter()
             .zip(&noise)
             .zip(x)
-            .map(|((negative, noise), x)| (-negative - noise) / x)
+            .map(|((negative, noise), x)| (-negative - noise) / (x + floor))
             .fold(f64::INFINITY, f64::min);
         let most = if sums.is_empty() {
             v.iter().zip(x).map(|(v, x)| v / x).fold(0.0, f64::max)
@@ -165,7 +197,7 @@ impl Shares {
         }
         let v = self.sweeps(&x, 0.1)?;
         let residual = self.distance(b, &x, &x, &mut vec![0.0; b.len()]);
-        (self.reach(&v, &x, &[])? * residual <= ACCEPTED).then_some(x)
+        (self.reach(&v, &x, 0.0, &[])? * residual <= ACCEPTED).then_some(x)
     }
 
     /// Sweeps to and fro from 0 until one pair changes no value by more than the part `wanted`.

@@ -1,19 +1,22 @@
 //! The long run: a chain settles in one of the components that nothing leaves, and there in its stationary distribution.
 
-use super::direct::within;
-use super::eliminate::{Factor, Made, Planned, Room};
+use super::direct::{exits, within};
+use super::eliminate::{Factor, Made, Planned, Room, least_bytes};
 use super::gradients::Gradients;
-use super::iterate::{Budget, MAX_SWEEPS, Settling};
+use super::iterate::{Budget, MAX_SWEEPS, Settling, eliminated, finished};
 use super::linear::{CHEAP_WORK, solve_once};
-use super::scc::components;
+use super::scc::{Components, components};
 use super::shares::Shares;
-use crate::chain::{Chain, Memory, index};
+use crate::chain::{Chain, Memory};
 use crate::error::Error;
 
 /// Sweeps that are made to find a likely state.
 const LOOKS: usize = 20;
 /// A weight at which all are made smaller, so that none overflows.
 const HUGE: f64 = 1e200;
+/// States up to which elimination is planned before anything else is tried. In larger components the plan alone costs more than most
+/// solutions.
+const PLANNED: usize = 100_000;
 
 /// The long-run probability of `inner`, from every state.
 pub(crate) fn steady_probability(chain: &Chain, inner: &[bool]) -> Result<Vec<f64>, Error> {
@@ -30,18 +33,11 @@ pub(crate) fn steady_reward(chain: &Chain, earned: &[f64]) -> Result<Vec<f64>, E
 /// back to. `None` where the chain may settle in more than one place.
 pub(crate) fn relative_values(chain: &Chain, earned: &[f64]) -> Result<Option<(f64, Vec<f64>)>, Error> {
     let states = chain.states();
-    let found = components(states, |s| chain.row(s).map(|(to, _)| to));
-    let mut member = vec![usize::MAX; states];
-    for (number, component) in found.iter().enumerate() {
-        for s in component {
-            member[*s as usize] = number;
-        }
-    }
-    let mut closed = found.iter().enumerate().filter(|(number, component)| {
-        component
-            .iter()
-            .all(|s| chain.row(*s as usize).all(|(to, _)| member[to] == *number))
-    });
+    let (found, member) = members(chain)?;
+    let mut closed = found
+        .iter()
+        .enumerate()
+        .filter(|(number, component)| component.iter().all(|s| stays(chain, &member, *s, *number)));
     let (Some((_, home)), None) = (closed.next(), closed.next()) else {
         return Ok(None);
     };
@@ -59,20 +55,33 @@ pub(crate) fn relative_values(chain: &Chain, earned: &[f64]) -> Result<Option<(f
     Ok(Some((average, x)))
 }
 
-fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
+/// The components of a chain, and the number of that of each state.
+fn members(chain: &Chain) -> Result<(Components, Vec<u32>), Error> {
     let states = chain.states();
-    let found = components(states, |s| chain.row(s).map(|(to, _)| to));
-    let mut x = vec![0.0; states];
-    let mut closed = vec![false; states];
-    let mut member = vec![usize::MAX; states];
-    for (number, component) in found.iter().enumerate() {
+    Memory::fits(chain.memory, states as u64 * (Components::BYTES + 4))?;
+    let found = components(states, |s| chain.targets(s), |_| true);
+    let mut member = vec![u32::MAX; states];
+    for (number, component) in (0..).zip(found.iter()) {
         for s in component {
             member[*s as usize] = number;
         }
-        let leaves = component
-            .iter()
-            .any(|s| chain.row(*s as usize).any(|(to, _)| member[to] != number));
-        if leaves {
+    }
+    Ok((found, member))
+}
+
+/// Whether every transition of a state stays in the component with that number.
+fn stays(chain: &Chain, member: &[u32], state: u32, number: usize) -> bool {
+    let targets = chain.targets(state as usize);
+    targets.iter().all(|to| member[*to as usize] as usize == number)
+}
+
+fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
+    let states = chain.states();
+    let (found, member) = members(chain)?;
+    let mut x = vec![0.0; states];
+    let mut open = vec![true; states];
+    for (number, component) in found.iter().enumerate() {
+        if !component.iter().all(|s| stays(chain, &member, *s, number)) {
             continue;
         }
         let weights = stationary(chain, component, values)?;
@@ -83,10 +92,9 @@ fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
             .sum();
         for s in component {
             x[*s as usize] = average;
-            closed[*s as usize] = true;
+            open[*s as usize] = false;
         }
     }
-    let open: Vec<bool> = closed.iter().map(|c| !c).collect();
     if open.iter().any(|open| *open) {
         solve_once(chain, &open, &mut x)?;
     }
@@ -102,124 +110,178 @@ fn stationary(chain: &Chain, component: &[u32], values: &[f64]) -> Result<Vec<f6
     if component.len() == 1 {
         return Ok(vec![1.0]);
     }
-    let (home, rest) = component.split_at(likely_first(chain, component));
-    let (first, after) = rest.split_first().expect("a component has a state");
-    let rest: Vec<u32> = home.iter().chain(after).copied().collect();
-    let place_of_home = home.len();
-    let (home, rest) = (first, rest.as_slice());
-    let mut local = vec![u32::MAX; chain.states()];
-    let (rows, exit) = within(chain, rest, &mut local, &|_| 0.0);
-    for (place, s) in rest.iter().enumerate() {
-        local[*s as usize] = index(place);
-    }
-    let mut inflow = vec![0.0; rest.len()];
-    for (to, rate) in chain.row(*home as usize) {
-        if to != *home as usize {
-            inflow[local[to] as usize] += rate;
-        }
-    }
-    let transitions: usize = rows.iter().map(Vec::len).sum();
-    let spare = Memory::spare(chain.memory);
-    let room = Room {
-        work: CHEAP_WORK * transitions as f64,
-        bytes: spare,
-    };
-    let times = match Factor::make(rows.clone(), exit.clone(), room) {
-        Made::Factor(factor) => {
-            factor.solve_transposed(&mut inflow);
-            inflow
-        }
-        Made::TooLarge => return Err(Memory::full(chain.memory)),
-        Made::TooDear(planned) => {
-            let budget = Budget::new(planned.work(), rest.len() + transitions, spare);
-            let balance = Balance::new(&rows, &exit, &inflow);
-            drop(rows);
-            let wanted: Vec<f64> = rest.iter().map(|s| values[*s as usize]).collect();
-            let fits = Gradients::bytes(rest.len(), transitions) + planned.bytes() <= spare;
-            match fits
-                .then(|| balance.by_gradients(budget.steps, &wanted))
-                .flatten()
-            {
-                Some(times) => times,
-                None => balance.by_sweeps(&budget, *planned)?,
-            }
-        }
-    };
-    let total: f64 = 1.0 + times.iter().sum::<f64>();
-    let mut weights: Vec<f64> = times.iter().map(|time| time / total).collect();
-    weights.insert(place_of_home, 1.0 / total);
-    Ok(weights)
-}
-
-/// The place of a state that is among the likely ones: times are counted per visit home, and a home that is visited once in 1e300
-/// would make them overflow, one that is visited once in a million makes their digits hard to prove.
-///
-/// The weights are swept to and fro from equal ones: they need not settle, only gather where the chain is driven to.
-fn likely_first(chain: &Chain, component: &[u32]) -> usize {
-    let mut local = vec![u32::MAX; chain.states()];
-    for (place, s) in component.iter().enumerate() {
-        local[*s as usize] = index(place);
-    }
-    let leaving: Vec<f64> = component.iter().map(|s| chain.exit_rate(*s as usize)).collect();
-    let mut sources: Vec<Vec<(u32, f64)>> = vec![Vec::new(); component.len()];
-    for (place, s) in component.iter().enumerate() {
-        for (to, rate) in chain.row(*s as usize).filter(|(to, _)| *to != *s as usize) {
-            let to = local[to] as usize;
-            sources[to].push((index(place), rate / leaving[to]));
-        }
-    }
-    let balance = Shares::new(sources.iter_mut());
+    let full = || Memory::full(chain.memory);
     let size = component.len();
-    let mut weights = vec![1.0; size];
-    for look in 0..LOOKS {
-        for step in 0..size {
-            let i = if look % 2 == 0 { step } else { size - 1 - step };
-            let mut weight = balance.spread(i, &weights);
-            if weight > HUGE {
-                weight /= HUGE;
-                for weight in &mut weights {
-                    *weight /= HUGE;
-                }
+    let transitions: usize = component.iter().map(|s| chain.targets(*s as usize).len()).sum();
+    let own = Visits::bytes(chain.states(), size, transitions);
+    let spare = Memory::spare(chain.memory).checked_sub(own).ok_or_else(full)?;
+    let mut visits = Visits::new(chain, component);
+    let home = visits.begin();
+    let mut elimination = Elimination::Unknown;
+    if size <= PLANNED && least_bytes(size, transitions) <= spare {
+        let room = Room {
+            work: CHEAP_WORK * transitions as f64,
+            bytes: spare,
+        };
+        let (rest, exit) = without(chain, component, home);
+        let rows = within(chain, &rest, &mut vec![u32::MAX; chain.states()]);
+        elimination = match Factor::make(rows, exit, room) {
+            Made::Factor(factor) => {
+                return Ok(shares_of_time(visits.by_factor(&factor, home), &visits.leaving));
             }
-            weights[i] = weight;
+            Made::TooDear(planned) => Elimination::Planned(planned),
+            Made::TooLarge => Elimination::OutOfReach,
+        };
+    }
+    let (budget, planned) = match &elimination {
+        Elimination::Planned(planned) => (Budget::new(planned.work(), size + transitions), planned.bytes()),
+        Elimination::Unknown | Elimination::OutOfReach => (Budget::without_plan(), 0),
+    };
+    let left = spare.saturating_sub(planned);
+    if Gradients::bytes(size, transitions) <= left {
+        let wanted: Vec<f64> = component.iter().map(|s| values[*s as usize]).collect();
+        if let Some(found) = visits.by_gradients(budget.steps, &wanted) {
+            return Ok(shares_of_time(found, &visits.leaving));
         }
     }
-    (0..size)
-        .max_by(|a, b| weights[*a].total_cmp(&weights[*b]))
-        .unwrap_or(0)
+    let sweeping = size as u64 * Visits::SWEEPING;
+    if sweeping > left {
+        return Err(full());
+    }
+    let spare = spare - sweeping;
+    let eliminate = || match elimination {
+        Elimination::Planned(planned) => finished(chain, *planned, spare),
+        Elimination::OutOfReach => Err(full()),
+        Elimination::Unknown => {
+            let (rest, exit) = without(chain, component, home);
+            eliminated(chain, &rest, exit, spare)
+        }
+    };
+    let found = visits.by_sweeps(budget.sweeps, home, eliminate)?;
+    Ok(shares_of_time(found, &visits.leaving))
 }
 
-/// The balance of flows: what leaves a state is what flows into it.
-struct Balance<'b> {
-    /// The predecessors of each state, with their rates.
-    sources: Vec<Vec<(u32, f64)>>,
+/// What is known of the elimination of a component.
+enum Elimination {
+    /// It was not planned: the component is large.
+    Unknown,
+    Planned(Box<Planned>),
+    /// It does not fit into memory.
+    OutOfReach,
+}
+
+/// A component without the state at the place `home`, and the rates with which each other one leads there.
+fn without(chain: &Chain, component: &[u32], home: usize) -> (Vec<u32>, Vec<f64>) {
+    let rest: Vec<u32> = [&component[..home], &component[home + 1..]].concat();
+    let exit = exits(chain, &rest, &mut vec![u32::MAX; chain.states()], &|_| 0.0);
+    (rest, exit)
+}
+
+/// The parts of all time that are spent in each state, from the visits to it.
+fn shares_of_time(mut visits: Vec<f64>, leaving: &[f64]) -> Vec<f64> {
+    for (visits, leaving) in visits.iter_mut().zip(leaving) {
+        *visits /= leaving;
+    }
+    let total: f64 = visits.iter().sum();
+    for time in &mut visits {
+        *time /= total;
+    }
+    visits
+}
+
+/// Visits to each state of a closed component between two visits to one of them, home, which is visited once. They have the form that
+/// [`Shares`] solve, without a copy of the chain that is larger than the chain.
+struct Visits {
+    /// What each state has of the visits to each other one; from home, and to home, nothing once home is chosen.
+    shares: Shares,
     leaving: Vec<f64>,
-    inflow: &'b [f64],
+    /// What each state has of a visit home.
+    first: Vec<f64>,
+    /// About the solution.
+    near: Vec<f64>,
 }
 
-impl<'b> Balance<'b> {
-    fn new(rows: &[Vec<(u32, f64)>], exit: &[f64], inflow: &'b [f64]) -> Balance<'b> {
-        let mut sources: Vec<Vec<(u32, f64)>> = vec![Vec::new(); rows.len()];
-        for (s, row) in rows.iter().enumerate() {
-            for (to, rate) in row {
-                sources[*to as usize].push((index(s), *rate));
-            }
-        }
-        let leaving = rows
-            .iter()
-            .zip(exit)
-            .map(|(row, exit)| row.iter().map(|(_, rate)| rate).sum::<f64>() + exit)
-            .collect();
-        Balance {
-            sources,
+impl Visits {
+    /// Bytes for each state that sweeps take: the values, two earlier ones, their places, and what elimination hands back.
+    const SWEEPING: u64 = 44;
+
+    /// Bytes for a component of so many of the states: the shares, four vectors, and the places of states.
+    fn bytes(states: usize, size: usize, transitions: usize) -> u64 {
+        Shares::bytes(size, transitions) + (size as u64) * (8 * 4 + 8) + (states as u64) * 8
+    }
+
+    fn new(chain: &Chain, component: &[u32]) -> Visits {
+        let leaving: Vec<f64> = component.iter().map(|s| chain.exit_rate(*s as usize)).collect();
+        Visits {
+            shares: Shares::inwards(chain, component, &leaving),
+            first: vec![0.0; component.len()],
+            near: leaving.clone(),
             leaving,
-            inflow,
         }
     }
 
-    /// For the visits to each state rather than the time in it: they have the form that [`Gradients`] solves. What is proven are the time
-    /// between two visits home and what `wanted` comes to in it; where some of `wanted` is negative, the time in every state.
-    fn by_gradients(&self, steps: usize, wanted: &[f64]) -> Option<Vec<f64>> {
+    /// Chooses the home and returns its place: a state that is among the likely ones. A home that is visited once in 1e300 would make the
+    /// visits to others overflow, one that is visited once in a million makes their digits hard to prove.
+    ///
+    /// The visits are swept to and fro from equal times in every state: they need not settle, only gather where the chain is driven to.
+    fn begin(&mut self) -> usize {
+        let size = self.leaving.len();
+        let (shares, visits) = (&self.shares, &mut self.near);
+        for look in 0..LOOKS {
+            for step in 0..size {
+                let i = if look % 2 == 0 { step } else { size - 1 - step };
+                let mut value = shares.spread(i, visits);
+                if value > HUGE {
+                    value /= HUGE;
+                    for visits in visits.iter_mut() {
+                        *visits /= HUGE;
+                    }
+                }
+                visits[i] = value;
+            }
+        }
+        let time = |place: &usize| visits[*place] / self.leaving[*place];
+        let home = (0..size).max_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(0);
+        self.settle_at(home);
+        home
+    }
+
+    /// Takes home out of the shares: it is visited once, and what flows in from it is known.
+    fn settle_at(&mut self, home: usize) {
+        let scale = self.near[home];
+        for visits in &mut self.near {
+            *visits /= scale;
+        }
+        let shares = &mut self.shares;
+        for (place, first) in self.first.iter_mut().enumerate() {
+            let range = shares.starts[place]..shares.starts[place + 1];
+            if place == home {
+                shares.values[range].fill(0.0);
+                *first = 1.0;
+            } else if let Ok(at) =
+                shares.columns[range.clone()].binary_search_by(|from| (*from as usize).cmp(&home))
+            {
+                *first = std::mem::take(&mut shares.values[range.start + at]);
+            }
+        }
+    }
+
+    /// By the factor of all states but home.
+    fn by_factor(&self, factor: &Factor, home: usize) -> Vec<f64> {
+        // A factor is one of rates: it takes what flows in for a visit home, and hands out times.
+        let mut times = self.first.clone();
+        times.remove(home);
+        factor.solve_transposed(&mut times);
+        times.insert(home, 1.0 / self.leaving[home]);
+        for (time, leaving) in times.iter_mut().zip(&self.leaving) {
+            *time *= leaving;
+        }
+        times
+    }
+
+    /// What is proven are the time between two visits home and what `wanted` comes to in it; where some of `wanted` is negative, the
+    /// visits to every state.
+    fn by_gradients(&mut self, steps: usize, wanted: &[f64]) -> Option<Vec<f64>> {
         let sums = if wanted.iter().any(|value| *value < 0.0) {
             Vec::new()
         } else {
@@ -231,52 +293,51 @@ impl<'b> Balance<'b> {
                 .collect();
             vec![times, values]
         };
-        let mut rows: Vec<Vec<(u32, f64)>> = self
-            .sources
-            .iter()
-            .map(|sources| {
-                let shares = sources.iter();
-                shares
-                    .map(|(from, rate)| (*from, rate / self.leaving[*from as usize]))
-                    .collect()
-            })
-            .collect();
-        let visits = Gradients::new(Shares::new(rows.iter_mut()))?.answer(self.inflow, steps, &sums)?;
-        Some(
-            visits
-                .iter()
-                .zip(&self.leaving)
-                .map(|(visits, leaving)| visits / leaving)
-                .collect(),
-        )
+        let gradients = match Gradients::new(std::mem::take(&mut self.shares)) {
+            Ok(gradients) => gradients,
+            Err(shares) => {
+                self.shares = shares;
+                return None;
+            }
+        };
+        let near = std::mem::take(&mut self.near);
+        // What the first sweeps have left at 0 has no height to begin with.
+        let found = if near.iter().all(|near| *near > 0.0 && near.is_finite()) {
+            gradients.answer_from(near, &self.first, steps, &sums)
+        } else {
+            gradients.answer(&self.first, steps, &sums)
+        };
+        self.shares = gradients.into_shares();
+        found
     }
 
-    /// Gauss–Seidel, and elimination where it does not settle in time.
-    fn by_sweeps(&self, budget: &Budget, planned: Planned) -> Result<Vec<f64>, Error> {
+    /// Gauss–Seidel, and after `limit` sweeps elimination where it is in reach.
+    fn by_sweeps(
+        &self,
+        limit: u64,
+        home: usize,
+        eliminate: impl FnOnce() -> Result<Option<Factor>, Error>,
+    ) -> Result<Vec<f64>, Error> {
         let mut x = vec![0.0f64; self.leaving.len()];
         let mut change = f64::INFINITY;
         let mut settling = Settling::default();
-        let places: Vec<u32> = (0..x.len()).map(index).collect();
-        let mut planned = Some(planned);
+        let mut eliminate = Some(eliminate);
         for sweep in 0..MAX_SWEEPS {
-            if sweep == budget.sweeps
-                && let Some(planned) = planned.take()
-                && let Some(factor) = budget.finish(planned)
+            if sweep == limit
+                && let Some(eliminate) = eliminate.take()
+                && let Some(factor) = eliminate()?
             {
-                let mut times = self.inflow.to_vec();
-                factor.solve_transposed(&mut times);
-                return Ok(times);
+                return Ok(self.by_factor(&factor, home));
             }
             change = 0.0;
-            for (s, sources) in self.sources.iter().enumerate() {
-                let sum: f64 = sources.iter().map(|(from, rate)| rate * x[*from as usize]).sum();
-                let value = (self.inflow[s] + sum) / self.leaving[s];
+            for place in 0..x.len() {
+                let value = self.first[place] + self.shares.spread(place, &x);
                 if value > 0.0 {
-                    change = f64::max(change, ((value - x[s]) / value).abs());
+                    change = f64::max(change, ((value - x[place]) / value).abs());
                 }
-                x[s] = value;
+                x[place] = value;
             }
-            if settling.settled(&places, &mut x, change) {
+            if settling.settled(&mut x, change) {
                 return Ok(x);
             }
         }
@@ -293,42 +354,47 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::chain::index;
 
     proptest! {
-        /// A ring with chords, seen from its first state.
+        /// A ring with chords. Some states earn nothing.
         #[test]
-        fn an_average_by_gradients_is_that_of_elimination_or_refused(
+        fn every_way_finds_the_average_of_elimination_or_refuses(
             size in 3..80usize,
             chords in prop::collection::vec((0..1000usize, 0..1000usize, -2.0..2.0), 0..200),
             wanted in prop::collection::vec(prop_oneof![Just(0.0), 0.1..10.0], 80),
         ) {
-            let (mut rows, mut exit, mut inflow) = (vec![Vec::new(); size], vec![0.0; size], vec![0.0; size]);
-            (inflow[0], exit[size - 1]) = (1.0, 1.0);
-            for (s, row) in rows.iter_mut().enumerate().take(size - 1) {
-                row.push((index(s + 1), 1.0));
-            }
+            let mut rows: Vec<Vec<(usize, f64)>> = (0..size).map(|s| vec![((s + 1) % size, 1.0)]).collect();
             for (from, to, height) in &chords {
                 let (from, to, rate) = (from % size, to % size, 10f64.powf(*height));
-                if from == to {
-                    exit[from] += rate;
-                } else if rows[from].iter().all(|(known, _)| *known as usize != to) {
-                    rows[from].push((index(to), rate));
+                if rows[from].iter().all(|(known, _)| *known != to) {
+                    rows[from].push((to, rate));
                 }
             }
+            let mut chain = Chain { rows: vec![0], ..Chain::default() };
+            for (to, rate) in rows.into_iter().flat_map(|row| row.into_iter().map(Some).chain([None])).map(Option::unzip) {
+                chain.columns.extend(to.map(index));
+                chain.rates.extend(rate);
+                if to.is_none() {
+                    chain.rows.push(chain.columns.len());
+                }
+            }
+            let all: Vec<u32> = (0..size).map(index).collect();
             let wanted = &wanted[..size];
-            let found = Balance::new(&rows, &exit, &inflow).by_gradients(500, wanted);
-            let room = Room { work: f64::INFINITY, bytes: u64::MAX };
-            let Made::Factor(factor) = Factor::make(rows, exit, room) else {
-                panic!("nothing limits it");
+            let mut visits = Visits::new(&chain, &all);
+            let home = visits.begin();
+            let (rest, exit) = without(&chain, &all, home);
+            let factor = eliminated(&chain, &rest, exit, u64::MAX).unwrap().expect("nothing limits it");
+            let average = |visits: Vec<f64>, leaving: &[f64]| -> f64 {
+                let times = shares_of_time(visits, leaving);
+                times.iter().zip(wanted).map(|(time, value)| time * value).sum()
             };
-            let mut exact = inflow;
-            factor.solve_transposed(&mut exact);
-            if let Some(found) = found {
-                let sum = |times: &[f64]| times.iter().zip(wanted).map(|(time, value)| time * value).sum::<f64>();
-                let (a, b) = (sum(&found), sum(&exact));
-                prop_assert!((a - b).abs() <= 1e-9 * b, "{} {}", a, b);
-                let (a, b): (f64, f64) = (found.iter().sum(), exact.iter().sum());
-                prop_assert!((a - b).abs() <= 1e-9 * b, "{} {}", a, b);
+            let exact = average(visits.by_factor(&factor, home), &visits.leaving);
+            let swept = average(visits.by_sweeps(u64::MAX, home, || Ok(None)).unwrap(), &visits.leaving);
+            prop_assert!((swept - exact).abs() <= 1e-8 * exact, "{} {}", swept, exact);
+            if let Some(found) = visits.by_gradients(500, wanted) {
+                let found = average(found, &visits.leaving);
+                prop_assert!((found - exact).abs() <= 2e-9 * exact, "{} {}", found, exact);
             }
         }
     }
@@ -351,7 +417,7 @@ mod tests {
             chain.rows.push(chain.columns.len());
         }
         let all: Vec<u32> = (0..size).map(index).collect();
-        assert_eq!(likely_first(&chain, &all), 50);
+        assert_eq!(Visits::new(&chain, &all).begin(), 50);
         let values: Vec<f64> = (0..size).map(|s| s as f64).collect();
         for found in steady_reward(&chain, &values).unwrap() {
             assert!((found - 50.0).abs() < 1e-9, "{found}");

@@ -30,6 +30,8 @@ impl Ticks {
     /// Where `frozen` holds, values stay as they are.
     pub(super) fn new(chain: &Chain, frozen: &[bool]) -> Result<Ticks, Error> {
         let states = chain.states();
+        // The rates, the states that move, and what sorts them.
+        Memory::fits(chain.memory, states as u64 * 16)?;
         let leaving: Vec<f64> = (0..states)
             .map(|s| if frozen[s] { 0.0 } else { chain.exit_rate(s) })
             .collect();
@@ -41,11 +43,9 @@ impl Ticks {
         let longest = |group: &[u32]| group.iter().map(|s| others(chain, *s).count()).max().unwrap_or(0);
         let lengths: Vec<u32> = moving.chunks(LANES).map(|group| index(longest(group))).collect();
         let entries: usize = lengths.iter().map(|length| *length as usize).sum();
-        // The matrix, the place of each state, and three vectors.
-        let bytes = entries * LANES * 12 + groups * 4 + states * 4 + places * 32;
-        if bytes as u64 > Memory::spare(chain.memory) {
-            return Err(Memory::full(chain.memory));
-        }
+        // The matrix, the place of each state, what is above, and four vectors.
+        let bytes = entries * LANES * 12 + groups * 36 + states * 16 + places * 32;
+        Memory::fits(chain.memory, bytes as u64)?;
         let mut place = vec![u32::MAX; states];
         for (number, s) in moving.iter().enumerate() {
             place[*s as usize] = index(number);

@@ -1,6 +1,6 @@
 //! Uniformisation: what happens within a time.
 
-use super::graph::can_reach;
+use super::graph::{can_reach, walk_fits};
 use super::poisson::Poisson;
 use super::reach::until;
 use super::ticks::Ticks;
@@ -116,6 +116,7 @@ pub(crate) fn bounded_until(
     let mut values = match upper {
         None => until(chain, left, right)?,
         Some(upper) => {
+            walk_fits(chain)?;
             let can = can_reach(chain, right, |s| left[s]);
             let frozen: Vec<bool> = (0..states).map(|s| right[s] || !can[s]).collect();
             let target: Vec<f64> = right.iter().map(|r| if *r { 1.0 } else { 0.0 }).collect();

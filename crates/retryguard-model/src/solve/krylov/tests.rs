@@ -236,16 +236,10 @@ fn what_doubles_cannot_prove_is_refused() {
 fn what_is_refused_is_eliminated() {
     let mesh = mesh(12, 30.0);
     let mut local = vec![u32::MAX; mesh.exit.len()];
-    let (work, mut spare) = (1e8, u64::MAX);
-    let iterate = iterate::Iterate::new(
-        &mesh.chain,
-        &mesh.states(),
-        mesh.leaving(),
-        mesh.exit.clone(),
-        work,
-        &mut local,
-        &mut spare,
-    );
+    let (states, mut spare) = (mesh.states(), u64::MAX);
+    let budget = iterate::Budget::new(1e8, states.len() + mesh.chain.columns.len());
+    let exit = |s: usize| mesh.exit[s];
+    let iterate = iterate::Iterate::new(&mesh.chain, &states, &exit, budget, &mut local, &mut spare).unwrap();
     // A second right-hand side finds the factor of the first.
     for _ in 0..2 {
         let mut found = mesh.earned.clone();

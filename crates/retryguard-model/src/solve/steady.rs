@@ -149,12 +149,13 @@ fn stationary(chain: &Chain, component: &[u32], values: &[f64]) -> Result<Vec<f6
         return Err(full());
     }
     let spare = spare - sweeping;
+    // Where a factor does not fit, sweeps go on: those of a closed component settle at last.
     let eliminate = || match elimination {
-        Elimination::Planned(planned) => finished(chain, *planned, spare),
-        Elimination::OutOfReach => Err(full()),
+        Elimination::Planned(planned) => finished(chain, *planned, spare).ok().flatten(),
+        Elimination::OutOfReach => None,
         Elimination::Unknown => {
             let (rest, exit) = without(chain, component, home);
-            eliminated(chain, &rest, exit, spare)
+            eliminated(chain, &rest, exit, spare).ok().flatten()
         }
     };
     let found = visits.by_sweeps(budget.sweeps, home, eliminate)?;
@@ -316,7 +317,7 @@ impl Visits {
         &self,
         limit: u64,
         home: usize,
-        eliminate: impl FnOnce() -> Result<Option<Factor>, Error>,
+        eliminate: impl FnOnce() -> Option<Factor>,
     ) -> Result<Vec<f64>, Error> {
         let mut x = vec![0.0f64; self.leaving.len()];
         let mut change = f64::INFINITY;
@@ -325,7 +326,7 @@ impl Visits {
         for sweep in 0..MAX_SWEEPS {
             if sweep == limit
                 && let Some(eliminate) = eliminate.take()
-                && let Some(factor) = eliminate()?
+                && let Some(factor) = eliminate()
             {
                 return Ok(self.by_factor(&factor, home));
             }
@@ -390,7 +391,7 @@ mod tests {
                 times.iter().zip(wanted).map(|(time, value)| time * value).sum()
             };
             let exact = average(visits.by_factor(&factor, home), &visits.leaving);
-            let swept = average(visits.by_sweeps(u64::MAX, home, || Ok(None)).unwrap(), &visits.leaving);
+            let swept = average(visits.by_sweeps(u64::MAX, home, || None).unwrap(), &visits.leaving);
             prop_assert!((swept - exact).abs() <= 1e-8 * exact, "{} {}", swept, exact);
             if let Some(found) = visits.by_gradients(500, wanted) {
                 let found = average(found, &visits.leaving);

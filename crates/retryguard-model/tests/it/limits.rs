@@ -153,7 +153,7 @@ const PROGRAM: u64 = 16 << 20;
 fn cube(side: u64) -> String {
     format!(
         "ctmc\nmodule m\n x : [0..{side}];\n y : [0..{side}];\n z : [0..{side}];\n\
-         [] x<{side} -> 2 : (x'=x+1);\n [] x>0 & y<{side} -> 3 : (x'=x-1) & (y'=y+1);\n\
+         [] x<{side} -> 1 : (x'=x+1);\n [] x>0 & y<{side} -> 3 : (x'=x-1) & (y'=y+1);\n\
          [] y>0 & z<{side} -> 2.5 : (y'=y-1) & (z'=z+1);\n [] z>0 -> 2.2 : (z'=z-1);\nendmodule\n\
          rewards \"all\" true : x+y+z; endrewards\n"
     )

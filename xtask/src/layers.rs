@@ -16,7 +16,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "retryguard-sim",
         &["retryguard-core", "retryguard-policy", "retryguard-translate"],
     ),
-    ("retryguard-tune", &["retryguard-core", "retryguard-model"]),
+    (
+        "retryguard-tune",
+        &[
+            "retryguard-core",
+            "retryguard-model",
+            "retryguard-policy",
+            "retryguard-report",
+            "retryguard-sim",
+        ],
+    ),
     (
         "retryguard-report",
         &["retryguard-core", "retryguard-policy", "retryguard-sim"],

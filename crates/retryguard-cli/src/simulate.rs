@@ -23,7 +23,7 @@ use retryguard_sim::{
 };
 
 use crate::output::{print, write};
-use progress::Progress;
+pub(crate) use progress::Progress;
 
 /// Simulate a scenario: the same machines that run in production, in a whole world.
 ///
@@ -166,7 +166,7 @@ fn try_tournament(arguments: &Arguments) -> anyhow::Result<()> {
 const MOST_REPLICATIONS: u32 = 1000;
 
 /// A share such as `1%` or `0.01`.
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     let (number, scale) = text
         .strip_suffix('%')
         .map_or((text, 1.0), |number| (number, 100.0));
@@ -199,11 +199,16 @@ fn plan(arguments: &Arguments, usual: u32) -> anyhow::Result<Plan> {
     Ok(Plan {
         seed: Seed(arguments.seed),
         replications: arguments.replications.unwrap_or(usual),
-        threads: arguments.threads.map_or_else(
-            || std::thread::available_parallelism().map_or(1, usize::from),
-            usize::from,
-        ),
+        threads: threads(arguments.threads),
     })
+}
+
+/// The threads that were asked for, or one for each core.
+pub(crate) fn threads(wanted: Option<u16>) -> usize {
+    wanted.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        usize::from,
+    )
 }
 
 /// What is printed for a world of services.
@@ -267,7 +272,7 @@ fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
     })
 }
 
-fn read(path: &Path) -> anyhow::Result<Scenario> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<Scenario> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read {}; give the path of a scenario file", path.display()))?;
     let name = path

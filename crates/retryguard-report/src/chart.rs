@@ -235,3 +235,18 @@ fn nice_step(least: f64) -> f64 {
         .find(|step| *step >= least)
         .unwrap_or(10.0 * power)
 }
+
+/// Round numbers between two ends, five or so, as marks of an axis.
+#[must_use]
+pub fn ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+    let step = nice_step((high - low) / 6.0);
+    let mut all = Vec::new();
+    let mut tick = (low / step).ceil() * step;
+    while tick <= high {
+        // Without the noise of its last digits, nor a minus before nothing.
+        let shown = (tick * 1e6).round() / 1e6 + 0.0;
+        all.push((tick, shown.to_string()));
+        tick += step;
+    }
+    all
+}

@@ -4,7 +4,7 @@
 //! in total, for how long it holds the network, and how much of that ends in failures. [`Lowered::costs`] answers them in seconds,
 //! [`Lowered::influences`] says which assumption they depend on most. [`Search`] tries other parameters and keeps those with the least contention
 //! for at most so much more time. [`Report`] and [`answers`] write results down; [`Prediction`] is the same question answered by closed
-//! forms.
+//! forms. [`world::improve`] tries parameters in a simulated world instead.
 
 pub mod answers;
 mod breaker;
@@ -15,6 +15,7 @@ mod prediction;
 mod report;
 mod retries;
 mod search;
+pub mod world;
 
 pub use costs::{CALLS, Costs};
 pub use influence::Influence;

@@ -20,10 +20,21 @@ impl Progress {
         }
     }
 
+    /// Where it is not known beforehand how many there will be.
+    pub(crate) fn unbounded() -> Self {
+        Self {
+            all: 0,
+            done: AtomicUsize::new(0),
+            seen: std::io::stderr().is_terminal(),
+        }
+    }
+
     /// One more is done.
     pub(crate) fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.seen {
+        if self.seen && self.all == 0 {
+            let _ = write!(std::io::stderr().lock(), "\r{done} runs");
+        } else if self.seen {
             const WIDTH: usize = 40;
             let full = WIDTH * done / self.all.max(1);
             let bar = format!("{}{}", "█".repeat(full), "░".repeat(WIDTH - full.min(WIDTH)));

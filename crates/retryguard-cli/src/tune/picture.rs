@@ -1,6 +1,6 @@
 //! The trade-off: every setting by its time and its contention, and the line of those that nothing beats.
 
-use retryguard_report::chart::{Figure, Panel, Piece};
+use retryguard_report::chart::{Figure, Panel, Piece, ticks};
 use retryguard_tune::{Candidate, Found, more};
 
 pub(super) fn svg(found: &Found, more_time: f64, without: &str) -> String {
@@ -70,24 +70,4 @@ fn front(mut points: Vec<(f64, f64)>) -> Piece {
         better
     });
     points
-}
-
-/// Whole percents, five or so.
-fn ticks(low: f64, high: f64) -> Vec<(f64, String)> {
-    let step = ((high - low) / 6.0).max(0.1);
-    let power = 10f64.powf(step.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0]
-        .iter()
-        .map(|factor| factor * power)
-        .find(|nice| *nice >= step)
-        .unwrap_or(step);
-    let mut all = Vec::new();
-    let mut tick = (low / step).ceil() * step;
-    while tick <= high {
-        // Without the noise of its last digits, nor a minus before nothing.
-        let shown = (tick * 1e6).round() / 1e6 + 0.0;
-        all.push((tick, shown.to_string()));
-        tick += step;
-    }
-    all
 }

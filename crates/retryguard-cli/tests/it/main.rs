@@ -17,3 +17,4 @@ mod page;
 mod policy_model;
 mod predict;
 mod simulate;
+mod tune;

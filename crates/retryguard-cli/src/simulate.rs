@@ -36,6 +36,7 @@ pub(crate) use progress::Progress;
   retryguard simulate scenario.yaml
   retryguard simulate scenario.yaml --policy none virtual-service.yaml policy.yaml
   retryguard simulate scenario.yaml --until-ci 1% --against none
+  retryguard simulate scenario.yaml --storms --replications 1000
   retryguard simulate tournament
   retryguard simulate tournament --draw 200 --seed 1 --ablate
   retryguard simulate tournament --draw 1000 --units 8 --unit 0 --out results
@@ -60,6 +61,10 @@ pub(crate) struct Arguments {
     /// `1%`, with 95 % confidence; at most 1000 times, or as often as `--replications` says.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     until_ci: Option<f64>,
+    /// Count the runs in which the world has not recovered from its first fault when the run ends, out of `--replications`: how
+    /// likely it is that a storm lasts, with an exact 95 % confidence interval.
+    #[arg(long, conflicts_with_all = ["until_ci", "against", "draw", "out", "csv"])]
+    storms: bool,
     /// Show the differences of every policy to this one over the same replications, with their confidence intervals.
     #[arg(long, value_name = "POLICY")]
     against: Option<String>,
@@ -106,9 +111,9 @@ fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
         );
     }
     if arguments.file.as_os_str() == "tournament" {
-        if arguments.until_ci.is_some() || arguments.against.is_some() {
+        if arguments.until_ci.is_some() || arguments.against.is_some() || arguments.storms {
             bail!(
-                "--until-ci and --against belong to a scenario file; a draw has many worlds instead of many replications"
+                "--until-ci, --against and --storms belong to a scenario file; a draw has many worlds instead of many replications"
             );
         }
         return try_tournament(arguments);
@@ -236,6 +241,9 @@ fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
             known.join(", ")
         );
     }
+    if arguments.storms {
+        return storms(arguments, &scenario);
+    }
     let mut outcome = match arguments.until_ci {
         None => {
             let plan = plan(arguments, scenario.replications)?;
@@ -269,6 +277,27 @@ fn worlds(arguments: &Arguments) -> anyhow::Result<String> {
         outcome.csv()
     } else {
         outcome.text()
+    })
+}
+
+/// What is printed of storms that last.
+fn storms(arguments: &Arguments, scenario: &Scenario) -> anyhow::Result<String> {
+    if scenario.sweep.is_some() {
+        bail!("--storms: the scenario has a `sweep`; remove one of the two");
+    }
+    let plan = plan(arguments, scenario.replications)?;
+    let progress = Progress::new(scenario::runs(scenario, &plan));
+    let found = scenario::Storms::count(scenario, &plan, &|| progress.step());
+    progress.finish();
+    let Some(found) = found else {
+        bail!(
+            "--storms: the scenario has no `faults`, so there is nothing to recover from; add the fault that starts the storm"
+        );
+    };
+    Ok(if arguments.json {
+        found.json()
+    } else {
+        found.text()
     })
 }
 

@@ -5,6 +5,7 @@ mod differences;
 mod json;
 mod page;
 mod pictures;
+mod storms;
 mod strips;
 mod table;
 
@@ -13,6 +14,8 @@ use retryguard_sim::{
     scenario::Scenario,
     world::World,
 };
+
+pub use storms::Storms;
 
 /// A scenario with its results.
 pub struct Outcome {

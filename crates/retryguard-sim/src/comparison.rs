@@ -14,7 +14,7 @@ use std::{
 use crate::{
     conduct::Conduct,
     engine::{self, Run},
-    statistics::{Estimate, Tally},
+    statistics::{Estimate, Proportion, Tally},
     streams::Seed,
     world::World,
 };
@@ -129,7 +129,37 @@ pub fn compare_until(
 /// The column that replications are stopped by.
 const DECIDES: &str = "goodputPerSecond";
 
-/// The runs of each policy in these replications.
+/// For each policy, in how many runs the world had not recovered from its first fault when the run ended: storms that last.
+/// `None` where the world has no fault. Nothing else of a run is kept, so that there can be many.
+#[must_use]
+pub fn lasting_storms(
+    world: &World,
+    conducts: &[Conduct],
+    fixed: &[Conduct],
+    plan: &Plan,
+    done: &(dyn Fn(usize) + Sync),
+) -> Option<Vec<Proportion>> {
+    if world.faults.is_empty() {
+        return None;
+    }
+    let lasts = |_, run: Run| run.recovery.is_none();
+    let all = each(
+        world,
+        conducts,
+        fixed,
+        plan,
+        0..plan.replications.max(1),
+        &lasts,
+        done,
+    );
+    let proportion = |runs: Vec<bool>| Proportion {
+        count: runs.iter().map(|lasts| u32::from(*lasts)).sum(),
+        of: plan.replications.max(1),
+    };
+    Some(all.into_iter().map(proportion).collect())
+}
+
+/// The runs of each policy in these replications. Only the first keeps its time lines.
 fn replicate(
     world: &World,
     conducts: &[Conduct],
@@ -138,11 +168,30 @@ fn replicate(
     numbers: Range<u32>,
     done: &(dyn Fn(usize) + Sync),
 ) -> Vec<Vec<Run>> {
+    let kept = |replication, mut run: Run| {
+        if replication > 0 {
+            run.lines = engine::TimeLine::default();
+        }
+        run
+    };
+    each(world, conducts, fixed, plan, numbers, &kept, done)
+}
+
+/// What is kept of the runs of each policy in these replications.
+fn each<T: Send>(
+    world: &World,
+    conducts: &[Conduct],
+    fixed: &[Conduct],
+    plan: &Plan,
+    numbers: Range<u32>,
+    kept: &(dyn Fn(u64, Run) -> T + Sync),
+    done: &(dyn Fn(usize) + Sync),
+) -> Vec<Vec<T>> {
     let replications = numbers.len();
     let all = conducts.len() * replications;
     let next = AtomicUsize::new(0);
     let ended = AtomicUsize::new(0);
-    let results: Mutex<Vec<Option<Run>>> = Mutex::new((0..all).map(|_| None).collect());
+    let results: Mutex<Vec<Option<T>>> = Mutex::new((0..all).map(|_| None).collect());
     let work = || loop {
         // One replication of every policy before the next, so that a long list keeps all cores busy.
         let index = next.fetch_add(1, Ordering::Relaxed);
@@ -152,12 +201,9 @@ fn replicate(
         let (place, policy) = (index / conducts.len(), index % conducts.len());
         let replication = u64::from(numbers.start) + place as u64;
         let seed = plan.seed.replication(replication);
-        let mut run = engine::run(world, &conducts[policy], fixed, seed);
-        if replication > 0 {
-            run.lines = engine::TimeLine::default();
-        }
+        let result = kept(replication, engine::run(world, &conducts[policy], fixed, seed));
         results.lock().expect("no run panics while it holds the lock")[policy * replications + place] =
-            Some(run);
+            Some(result);
         done(ended.fetch_add(1, Ordering::Relaxed) + 1);
     };
     std::thread::scope(|scope| {
@@ -173,10 +219,12 @@ fn replicate(
     let results = results
         .into_inner()
         .expect("no run panics while it holds the lock");
-    let mut runs = results.into_iter().map(|run| run.expect("every run has ended"));
+    let mut results = results
+        .into_iter()
+        .map(|result| result.expect("every run has ended"));
     conducts
         .iter()
-        .map(|_| runs.by_ref().take(replications).collect())
+        .map(|_| results.by_ref().take(replications).collect())
         .collect()
 }
 

@@ -2,6 +2,8 @@
 
 mod histogram;
 mod interval;
+mod proportion;
 
 pub use histogram::Histogram;
 pub use interval::{Estimate, Tally};
+pub use proportion::Proportion;

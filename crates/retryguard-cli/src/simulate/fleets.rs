@@ -17,8 +17,8 @@ pub(super) fn simulate(arguments: &Arguments) -> anyhow::Result<Option<String>> 
     else {
         return Ok(None);
     };
-    if arguments.until_ci.is_some() || arguments.against.is_some() {
-        bail!("--until-ci and --against belong to a file with `services`; this one has `fleets`");
+    if arguments.until_ci.is_some() || arguments.against.is_some() || arguments.storms {
+        bail!("--until-ci, --against and --storms belong to a file with `services`; this one has `fleets`");
     }
     let name = arguments
         .file

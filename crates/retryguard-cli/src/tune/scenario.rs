@@ -23,7 +23,7 @@ impl Tune {
             .collect::<anyhow::Result<Vec<_>>>()
             .map_err(Wrong)?;
         let text = match &self.world.policy {
-            Some(path) => crate::foreign::File::read(path).map_err(Wrong)?.text,
+            Some(path) => crate::foreign::read(path).map_err(Wrong)?.text,
             None => String::new(),
         };
         let effort = Effort {

@@ -207,3 +207,42 @@ fn the_simulator_agrees() {
         );
     }
 }
+
+/// The probability that a storm lasts, in a world that chain and simulator can both express: many short runs beside the exact number.
+#[test]
+fn the_share_of_lasting_storms_is_that_of_the_chain() {
+    let model = file("models/clients/load-errors.prism").display().to_string();
+    let lasting = |seconds: u32| {
+        let constants = "RATE=12,WORKERS=60,FROM=0.42,TO=0.45,MOST=1,START=12,WELL=12";
+        let property = format!("P=? [ F<={seconds} \"over\" ]");
+        let found = json(&[
+            "check", &model, "--json", "--const", constants, "--prop", &property,
+        ]);
+        1.0 - found["results"][0]["value"].as_f64().expect("a probability")
+    };
+    let scenario = file("scenarios/load-errors.yaml").display().to_string();
+    let found = json(&[
+        "simulate",
+        &scenario,
+        "--storms",
+        "--json",
+        "--replications",
+        "1000",
+    ]);
+    let policy = |name: &str| {
+        let all = found["policies"].as_array().expect("a list");
+        let policy = all.iter().find(|policy| policy["name"] == name);
+        policy.unwrap_or_else(|| panic!("no policy {name}")).clone()
+    };
+    // The run ends 70 s after the trigger, and recovery is ten good seconds. Whether they begin where the chain says that the
+    // storm is over is known to some seconds.
+    let bare = policy("no-guard");
+    let end = |place: usize| bare["ci95"][place].as_f64().expect("an end");
+    let (low, high) = (lasting(63), lasting(57));
+    assert!(
+        end(0) < high && end(1) > low,
+        "{bare}: the chain says {low} to {high}"
+    );
+    assert!(end(1) - end(0) < 0.04, "{bare}");
+    assert_eq!(policy("no-retries")["lasting"], 0);
+}

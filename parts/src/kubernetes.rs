@@ -110,6 +110,26 @@ impl Kubernetes {
         path
     }
 
+    /// Asks it to create what a manifest describes, without keeping it: all checks run. `path` is that of the kind, such as
+    /// `/apis/batch/v1/namespaces/default/jobs`. The answer is the object as it would be stored, or what is wrong with it.
+    ///
+    /// # Panics
+    /// When curl does not start.
+    #[must_use]
+    pub fn dry_run(&self, path: &str, manifest: &Path) -> String {
+        let answer = Command::new(need("curl"))
+            .args(["--silent", "--show-error", "--noproxy", "*", "--cacert"])
+            .arg(self.authority())
+            .args(["--header", &format!("Authorization: Bearer {TOKEN}")])
+            .args(["--header", "Content-Type: application/yaml"])
+            .arg("--data-binary")
+            .arg(format!("@{}", manifest.display()))
+            .arg(format!("{}{path}?dryRun=All", self.url()))
+            .output()
+            .expect("curl starts");
+        String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).into_owned()
+    }
+
     /// The API server's process, to pause or kill.
     pub fn process(&mut self) -> &mut Process {
         &mut self.server

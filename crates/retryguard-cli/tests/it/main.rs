@@ -8,6 +8,7 @@ mod dask;
 mod demo;
 mod first_steps;
 mod fleets;
+mod job;
 mod lab;
 #[cfg(feature = "lab-real")]
 mod lab_real;

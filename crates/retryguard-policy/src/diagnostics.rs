@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::kind::Kind;
+
 /// A place in the file. Lines and columns count from one, as editors do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
@@ -15,6 +17,9 @@ impl Position {
     /// The first character of a file: for mistakes of the file as a whole.
     pub const START: Self = Self { line: 1, column: 1 };
 }
+
+/// The keys that a reader asked one block for, and where the block begins.
+pub(crate) type Asked = (Position, Vec<(&'static str, Option<Kind>)>);
 
 /// One mistake: where, what, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,9 +74,33 @@ impl std::error::Error for Diagnostics {}
 
 /// Collects mistakes while a file is read.
 #[derive(Debug, Default)]
-pub struct Mistakes(Vec<Diagnostic>);
+pub struct Mistakes {
+    found: Vec<Diagnostic>,
+    /// What blocks were asked for, where that is noted.
+    asked: Option<Vec<Asked>>,
+}
 
 impl Mistakes {
+    /// Collects mistakes, and notes which keys every block was asked for.
+    pub(crate) fn noting() -> Self {
+        Self {
+            found: Vec::new(),
+            asked: Some(Vec::new()),
+        }
+    }
+
+    /// Notes the keys of a block, where keys are noted.
+    pub(crate) fn note(&mut self, keys: impl FnOnce() -> Asked) {
+        if let Some(asked) = &mut self.asked {
+            asked.push(keys());
+        }
+    }
+
+    /// What was noted.
+    pub(crate) fn asked(&mut self) -> Vec<Asked> {
+        self.asked.take().unwrap_or_default()
+    }
+
     /// Notes a mistake: where, what, and what to do about it.
     pub fn add(&mut self, at: Position, message: impl Into<String>, help: impl Into<String>) {
         let mistake = Diagnostic {
@@ -80,23 +109,23 @@ impl Mistakes {
             help: help.into(),
         };
         // What stands in `defaults` is met again in every service.
-        if !self.is_full() && !self.0.contains(&mistake) {
-            self.0.push(mistake);
+        if !self.is_full() && !self.found.contains(&mistake) {
+            self.found.push(mistake);
         }
     }
 
     /// Whether further mistakes would be dropped, so that the search for them can stop.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.0.len() >= Diagnostics::MOST
+        self.found.len() >= Diagnostics::MOST
     }
 
     /// `value` if there was no mistake.
     pub fn or<T>(mut self, value: T) -> Result<T, Diagnostics> {
-        if self.0.is_empty() {
+        if self.found.is_empty() {
             return Ok(value);
         }
-        self.0.sort_by_key(|mistake| mistake.at);
-        Err(Diagnostics(self.0))
+        self.found.sort_by_key(|mistake| mistake.at);
+        Err(Diagnostics(self.found))
     }
 }

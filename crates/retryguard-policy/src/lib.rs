@@ -18,6 +18,7 @@ mod diagnostics;
 mod digest;
 mod draft;
 pub mod explain;
+mod kind;
 mod lint;
 mod policy;
 pub mod reading;

@@ -2,6 +2,7 @@
 //! with its line and its cure, and the nearest known key where one is misspelt.
 
 mod block;
+mod shape;
 
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use crate::{
     written::{At, Document, Service, Written, duration},
 };
 
-pub use self::block::Block;
+pub use self::{block::Block, shape::Shape};
 pub use crate::{
     diagnostics::Mistakes,
+    kind::Kind,
     written::{entries, nearest, scalar, unknown_key, wrong},
     yaml::{Body, Entry, Node, read, shortened},
 };

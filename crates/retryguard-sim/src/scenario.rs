@@ -11,6 +11,7 @@ mod fleets;
 mod graph;
 mod policies;
 mod scaler;
+mod schema;
 mod service;
 mod source;
 mod sweep;
@@ -31,6 +32,7 @@ use crate::{
 use block::Block;
 pub use fleets::{Carried, Fleets, Plan};
 use graph::Names;
+pub use schema::{schema, shape};
 pub use source::{Quoted, Source};
 
 /// A scenario, checked and compiled.
@@ -81,6 +83,8 @@ impl Scenario {
 
 fn scenario(root: &Node, name: &str, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Scenario> {
     let mut block = Block::open(root, "the scenario", mistakes)?;
+    // Read before the others, because it fills them in: here it only makes the key known.
+    block.text("base", mistakes);
     let written_name = block.text("name", mistakes);
     let claim = block.text("claim", mistakes).unwrap_or_default();
     let replications = block.count("replications", 1..=10_000, mistakes).unwrap_or(1);

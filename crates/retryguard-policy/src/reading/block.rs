@@ -4,7 +4,9 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use retryguard_core::Ratio;
 
-use super::{Body, Entry, Mistakes, Node, entries, nearest, scalar, shortened, span, unknown_key, wrong};
+use super::{
+    Body, Entry, Kind, Mistakes, Node, entries, nearest, scalar, shortened, span, unknown_key, wrong,
+};
 use crate::{
     Position,
     written::{Share, Written},
@@ -16,7 +18,9 @@ pub struct Block<'a> {
     place: String,
     at: Position,
     entries: &'a [Entry],
-    known: Vec<&'static str>,
+    known: Vec<(&'static str, Option<Kind>)>,
+    /// Stands for a block that is not written, so that its keys are not those of the place.
+    absent: bool,
 }
 
 impl<'a> Block<'a> {
@@ -27,6 +31,7 @@ impl<'a> Block<'a> {
             at: node.at,
             entries: entries(node, key, mistakes)?,
             known: Vec::new(),
+            absent: false,
         })
     }
 
@@ -38,6 +43,7 @@ impl<'a> Block<'a> {
             at,
             entries: &[],
             known: Vec::new(),
+            absent: true,
         }
     }
 
@@ -49,7 +55,7 @@ impl<'a> Block<'a> {
 
     /// The value of a key, if it is written.
     pub fn take(&mut self, key: &'static str) -> Option<&'a Node> {
-        self.known.push(key);
+        self.known.push((key, None));
         self.entries
             .iter()
             .find(|entry| entry.key == key)
@@ -69,12 +75,23 @@ impl<'a> Block<'a> {
         node
     }
 
+    /// Says what may be written at a key that was taken, for the schema of the file.
+    pub fn describe(&mut self, key: &'static str, kind: Kind) {
+        if let Some((_, described)) = self.known.iter_mut().rev().find(|(known, _)| *known == key) {
+            *described = Some(kind);
+        }
+    }
+
     /// Every key has been asked for: others are mistakes.
     pub fn close(self, mistakes: &mut Mistakes) {
+        let known: Vec<&'static str> = self.known.iter().map(|(key, _)| *key).collect();
         for entry in self.entries {
-            if !self.known.contains(&entry.key.as_str()) {
-                unknown_key(entry, &self.known, &format!("`{}`", self.place), mistakes);
+            if !known.contains(&entry.key.as_str()) {
+                unknown_key(entry, &known, &format!("`{}`", self.place), mistakes);
             }
+        }
+        if !self.absent {
+            mistakes.note(|| (self.at, self.known));
         }
     }
 
@@ -91,7 +108,9 @@ impl<'a> Block<'a> {
         limits: RangeInclusive<Duration>,
         mistakes: &mut Mistakes,
     ) -> Option<Duration> {
-        let node = self.take(key)?;
+        let node = self.take(key);
+        self.describe(key, Kind::Duration);
+        let node = node?;
         let wanted = <Duration as Written>::form(&limits).words;
         let (text, _) = scalar(node, key, &wanted, mistakes)?;
         let found = span(text).filter(|span| limits.contains(span));
@@ -108,7 +127,9 @@ impl<'a> Block<'a> {
         limits: RangeInclusive<Ratio>,
         mistakes: &mut Mistakes,
     ) -> Option<Ratio> {
-        let node = self.take(key)?;
+        let node = self.take(key);
+        self.describe(key, Kind::Share(limits.end().as_f64()));
+        let node = node?;
         Share::read(node, key, &limits, mistakes).map(|Share(share)| share)
     }
 
@@ -119,19 +140,25 @@ impl<'a> Block<'a> {
         limits: RangeInclusive<u32>,
         mistakes: &mut Mistakes,
     ) -> Option<u32> {
-        let node = self.take(key)?;
+        let node = self.take(key);
+        self.describe(key, Kind::Count(*limits.start(), *limits.end()));
+        let node = node?;
         <u32 as Written>::read(node, key, &limits, mistakes)
     }
 
     /// `true` or `false`.
     pub fn flag(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<bool> {
-        let node = self.take(key)?;
+        let node = self.take(key);
+        self.describe(key, Kind::Flag);
+        let node = node?;
         bool::read(node, key, &(), mistakes)
     }
 
     /// A text that is not empty.
     pub fn text(&mut self, key: &'static str, wanted: &str, mistakes: &mut Mistakes) -> Option<&'a str> {
-        let node = self.take(key)?;
+        let node = self.take(key);
+        self.describe(key, Kind::Text);
+        let node = node?;
         text(node, key, wanted, mistakes)
     }
 
@@ -142,7 +169,9 @@ impl<'a> Block<'a> {
         wanted: &str,
         mistakes: &mut Mistakes,
     ) -> Option<Vec<&'a str>> {
-        let node = self.take(key)?;
+        let node = self.take(key);
+        self.describe(key, Kind::Texts);
+        let node = node?;
         let items = match &node.body {
             Body::List(items) => items.iter().collect(),
             _ => vec![node],
@@ -160,8 +189,10 @@ impl<'a> Block<'a> {
         words: &[(&'static str, T)],
         mistakes: &mut Mistakes,
     ) -> Option<T> {
-        let node = self.take(key)?;
-        let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let node = self.take(key);
+        let all: Vec<&'static str> = words.iter().map(|(word, _)| *word).collect();
+        self.describe(key, Kind::Word(all.clone()));
+        let node = node?;
         let wanted = format!("one of {}", all.join(", "));
         let (text, _) = scalar(node, key, &wanted, mistakes)?;
         let found = words.iter().find(|(word, _)| *word == text);

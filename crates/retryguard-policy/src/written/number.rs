@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Form, Written, scalar, wrong};
 use crate::{diagnostics::Mistakes, yaml::Node};
 
-pub(crate) const DURATION_PATTERN: &str = r"^(0|([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+)$";
+pub(crate) use crate::kind::PATTERN as DURATION_PATTERN;
 
 /// Decimal digits with up to nine decimals, in billionths; `None` where it is anything else.
 fn billionths(text: &str) -> Option<u128> {

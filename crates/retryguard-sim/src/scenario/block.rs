@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use retryguard_policy::{
     Position,
-    reading::{self, Body, Mistakes, Node, scalar, span, wrong},
+    reading::{self, Body, Kind, Mistakes, Node, scalar, span, wrong},
 };
 
 use crate::{distribution::Distribution, world::Profile};
@@ -55,8 +55,15 @@ impl<'a> Block<'a> {
         self.0.word(key, words, mistakes)
     }
 
+    /// Says what may be written at a key that was taken.
+    pub(super) fn describe(&mut self, key: &'static str, kind: Kind) {
+        self.0.describe(key, kind);
+    }
+
     pub(super) fn duration(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<Duration> {
-        self.take(key).and_then(|node| duration(node, key, mistakes))
+        let node = self.take(key);
+        self.describe(key, Kind::Duration);
+        node.and_then(|node| duration(node, key, mistakes))
     }
 
     /// A duration that may be switched off by the word `off`.
@@ -65,7 +72,9 @@ impl<'a> Block<'a> {
         key: &'static str,
         mistakes: &mut Mistakes,
     ) -> Option<Option<Duration>> {
-        let node = self.take(key)?;
+        let node = self.take(key);
+        self.describe(key, Kind::DurationOrOff);
+        let node = node?;
         if is_off(node, key, mistakes) {
             return Some(None);
         }
@@ -73,8 +82,9 @@ impl<'a> Block<'a> {
     }
 
     pub(super) fn share(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<f64> {
-        self.take(key)
-            .and_then(|node| share(node, key, 0.0..=1.0, mistakes))
+        let node = self.take(key);
+        self.describe(key, Kind::Share(1.0));
+        node.and_then(|node| share(node, key, 0.0..=1.0, mistakes))
     }
 
     pub(super) fn number(
@@ -83,8 +93,9 @@ impl<'a> Block<'a> {
         limits: RangeInclusive<f64>,
         mistakes: &mut Mistakes,
     ) -> Option<f64> {
-        self.take(key)
-            .and_then(|node| number(node, key, limits, mistakes))
+        let node = self.take(key);
+        self.describe(key, Kind::Number(*limits.start(), *limits.end()));
+        node.and_then(|node| number(node, key, limits, mistakes))
     }
 
     pub(super) fn count(
@@ -93,7 +104,9 @@ impl<'a> Block<'a> {
         limits: RangeInclusive<u32>,
         mistakes: &mut Mistakes,
     ) -> Option<u32> {
-        self.take(key).and_then(|node| count(node, key, limits, mistakes))
+        let node = self.take(key);
+        self.describe(key, Kind::Count(*limits.start(), *limits.end()));
+        node.and_then(|node| count(node, key, limits, mistakes))
     }
 
     pub(super) fn flag(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<bool> {
@@ -101,8 +114,9 @@ impl<'a> Block<'a> {
     }
 
     pub(super) fn text(&mut self, key: &'static str, mistakes: &mut Mistakes) -> Option<String> {
-        let node = self.take(key)?;
-        scalar(node, key, "a text", mistakes).map(|(text, _)| text.to_owned())
+        let node = self.take(key);
+        self.describe(key, Kind::Text);
+        scalar(node?, key, "a text", mistakes).map(|(text, _)| text.to_owned())
     }
 
     pub(super) fn distribution(
@@ -110,7 +124,9 @@ impl<'a> Block<'a> {
         key: &'static str,
         mistakes: &mut Mistakes,
     ) -> Option<Distribution> {
-        self.take(key).and_then(|node| distribution(node, key, mistakes))
+        let node = self.take(key);
+        self.describe(key, Kind::Named("distribution"));
+        node.and_then(|node| distribution(node, key, mistakes))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use retryguard_policy::reading::{Body, Mistakes, Node, nearest, policy_block, scalar, shortened, wrong};
+use retryguard_policy::reading::{
+    Body, Kind, Mistakes, Node, nearest, policy_block, scalar, shortened, wrong,
+};
 
 use super::{Load, block::Block};
 use crate::conduct::{Conduct, NAMES, Rules, named};
@@ -47,6 +49,8 @@ fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduc
     let base = block.take("use");
     let inline = block.take("policy");
     let guard = block.take("guard");
+    block.describe("policy", Kind::Elsewhere);
+    block.describe("guard", Kind::Elsewhere);
     let shared = block.flag("shared", mistakes);
     let outbox = block.flag("outbox", mistakes);
     let retries = block.count("retries", 0..=250, mistakes);

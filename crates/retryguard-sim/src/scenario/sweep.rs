@@ -1,6 +1,6 @@
 //! The same world with one value changed.
 
-use retryguard_policy::reading::{Body, Mistakes, Node, nearest, shortened};
+use retryguard_policy::reading::{Body, Kind, Mistakes, Node, nearest, shortened};
 
 use super::{Sweep, block::Block, world};
 
@@ -19,6 +19,7 @@ pub(super) fn sweep(node: &Node, root: &Node, name: &str, mistakes: &mut Mistake
     let mut block = Block::open(node, "sweep", mistakes)?;
     let key = block.text("key", mistakes);
     let values = block.need("values", "a list of values", mistakes);
+    block.describe("values", Kind::Elsewhere);
     let at = block.at();
     block.close(mistakes);
     let key = key?;

@@ -87,6 +87,7 @@ impl Context {
     }
 
     /// The request has been answered: the mark is kept for the next one, unless a task still has this context.
+    #[inline]
     pub(crate) fn recycle(mut self) {
         if let Some(retried) = Arc::get_mut(&mut self.retried) {
             *retried.get_mut() = 0;

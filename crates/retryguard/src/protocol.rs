@@ -82,6 +82,7 @@ pub struct Asked {
 
 /// One attempt as it is about to be sent.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Sending {
     /// Its number and kind.
     pub attempt: Attempt,

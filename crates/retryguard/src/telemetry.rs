@@ -12,6 +12,7 @@ use crate::protocol::Report;
 
 /// A metric of ours: its name, its kind, its labels and what it says.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Metric {
     /// The name.
     pub name: &'static str,

@@ -1,82 +1,48 @@
-//! The headers of a request, kept for later attempts.
+//! The headers of a request, kept for all of its attempts.
 
-use std::{cell::RefCell, time::Duration};
+use std::time::Duration;
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
-    header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, PROXY_AUTHORIZATION},
+    header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION},
 };
 
-use super::{peek::is_grpc_type, tags};
+use super::tags;
 
-/// The headers of a request and a copy of them.
+/// The headers of a request as its caller gave them.
 ///
-/// The first attempt takes the caller's own map, and most calls need no second one. So the copy is a plain list, which
-/// costs neither hashes nor an index; a later attempt makes a map of it.
+/// Every attempt is given a map of its own, made with room for the tags. The caller's map mostly has no such room: to hand
+/// it to the first attempt, grow it and keep a copy takes more instructions and as many allocations.
 pub(super) struct KeptHeaders {
-    map: Option<HeaderMap>,
-    copy: List,
+    map: HeaderMap,
     /// Whether there are tags of ours, or gRPC's timeout, among them.
     pub(super) tagged: bool,
     /// Whether it is a request of gRPC.
     pub(super) grpc: bool,
 }
 
-type List = Vec<(HeaderName, HeaderValue)>;
-
-thread_local! {
-    /// Lists that no request uses any more.
-    static SPARE: RefCell<Vec<List>> = const { RefCell::new(Vec::new()) };
-}
-
-/// How many lists a thread keeps, and the longest of them.
-const SPARES: usize = 64;
-const LONGEST_SPARE: usize = 64;
-
 impl KeptHeaders {
+    #[inline]
     pub(super) fn new(map: HeaderMap) -> Self {
-        let mut copy = SPARE
-            .try_with(|spare| spare.borrow_mut().pop())
-            .ok()
-            .flatten()
-            .unwrap_or_default();
-        copy.reserve(map.len());
-        let (mut tagged, mut grpc) = (false, false);
-        for (name, value) in &map {
-            tagged |= tags::is_tag(name);
-            grpc |= *name == CONTENT_TYPE && is_grpc_type(value);
-            copy.push((name.clone(), value.clone()));
-        }
-        Self {
-            map: Some(map),
-            copy,
-            tagged,
-            grpc,
-        }
+        let (tagged, grpc) = tags::look(&map);
+        Self { map, tagged, grpc }
     }
 
     /// What the headers leave of the caller's deadline.
     #[inline]
     pub(super) fn left(&self) -> Option<Duration> {
-        match &self.map {
-            Some(map) if self.tagged => tags::Received::left_of_tagged(map),
-            _ => None,
+        if self.tagged {
+            tags::Received::left_of_tagged(&self.map)
+        } else {
+            None
         }
     }
 
-    /// The headers of the next attempt.
+    /// The headers of an attempt.
     #[inline]
-    pub(super) fn next(&mut self) -> HeaderMap {
-        match self.map.take() {
-            Some(map) => map,
-            None => self.copied(),
-        }
-    }
-
-    #[cold]
-    fn copied(&self) -> HeaderMap {
-        let mut map = HeaderMap::with_capacity(self.copy.len() + tags::MOST);
-        for (name, value) in &self.copy {
+    pub(super) fn attempt(&self) -> HeaderMap {
+        let mut map = HeaderMap::with_capacity(self.map.len() + tags::MOST);
+        for (name, value) in &self.map {
             map.append(name, value.clone());
         }
         map
@@ -84,27 +50,7 @@ impl KeptHeaders {
 
     /// A number for whom the target takes the sender for.
     pub(super) fn caller(&self) -> u64 {
-        caller(|name| {
-            let copies = self.copy.iter().filter(move |(it, _)| it == name);
-            copies.map(|(_, value)| value)
-        })
-    }
-}
-
-impl Drop for KeptHeaders {
-    fn drop(&mut self) {
-        if self.copy.capacity() == 0 || self.copy.capacity() > LONGEST_SPARE {
-            return;
-        }
-        self.copy.clear();
-        let copy = std::mem::take(&mut self.copy);
-        // Without the thread's storage, at the end of the thread, the list is dropped.
-        let _ = SPARE.try_with(|spare| {
-            let mut spare = spare.borrow_mut();
-            if spare.len() < SPARES {
-                spare.push(copy);
-            }
-        });
+        caller(|name| self.map.get_all(name).iter())
     }
 }
 
@@ -140,29 +86,13 @@ mod tests {
         map.append("accept", HeaderValue::from_static("text/html"));
         map.append("x-one", HeaderValue::from_static("1"));
         map.append("accept", HeaderValue::from_static("text/plain"));
-        let mut kept = KeptHeaders::new(map.clone());
-        let mut first = kept.next();
-        assert_eq!(first, map);
-        first.clear();
+        let kept = KeptHeaders::new(map.clone());
         for _ in 0..2 {
-            let again = kept.next();
+            let again = kept.attempt();
             assert_eq!(again, map);
             let accepted: Vec<_> = again.get_all("accept").iter().collect();
             assert_eq!(accepted, ["text/html", "text/plain"]);
         }
-    }
-
-    #[test]
-    fn a_spare_list_carries_nothing_over() {
-        let mut map = HeaderMap::new();
-        map.append(AUTHORIZATION, HeaderValue::from_static("Bearer secret"));
-        let with = KeptHeaders::new(map);
-        let credentials = with.caller();
-        drop(with);
-        let mut without = KeptHeaders::new(HeaderMap::new());
-        assert_ne!(without.caller(), credentials);
-        without.next();
-        assert!(without.next().is_empty());
     }
 
     #[test]

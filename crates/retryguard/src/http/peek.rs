@@ -67,12 +67,12 @@ where
 
 pin_project! {
     /// The future of [`Peek`].
-    pub struct PeekFuture<F, B> {
+    pub struct PeekFuture<F, B> where B: Body {
         #[pin]
         inner: F,
         patience: Patience,
         // A gRPC response whose first frame has not come yet.
-        begun: Option<Response<Pin<Box<B>>>>,
+        begun: Option<Response<Pin<Box<Begun<B>>>>>,
     }
 }
 
@@ -84,36 +84,49 @@ where
 {
     type Output = Result<Response<PeekBody<B>>, BoxedError>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let mut begun = match this.begun.take() {
-            Some(begun) => begun,
-            None => {
-                let response = ready!(this.inner.poll(cx)).map_err(BoxedError::new)?;
-                let grpc = is_grpc(response.headers());
-                if !grpc || response.headers().contains_key(GRPC_STATUS) {
-                    let patience = *this.patience;
-                    let response = response.map(|body| PeekBody::whole(body, patience));
-                    if !grpc {
-                        return Poll::Ready(Ok(response));
-                    }
-                    return Poll::Ready(Ok(with_status(response, None)));
-                }
-                response.map(Box::pin)
+        if this.begun.is_none() {
+            let response = match ready!(this.inner.poll(cx)) {
+                Ok(response) => response,
+                Err(error) => return Poll::Ready(Err(BoxedError::new(error))),
+            };
+            if !is_grpc(response.headers()) {
+                let patience = *this.patience;
+                return Poll::Ready(Ok(response.map(|body| PeekBody::whole(body, patience))));
             }
-        };
-        let Poll::Ready(first) = begun.body_mut().as_mut().poll_frame(cx) else {
-            *this.begun = Some(begun);
-            return Poll::Pending;
-        };
-        let trailers = match &first {
-            Some(Ok(frame)) => frame.trailers_ref().cloned(),
-            Some(Err(_)) | None => None,
-        };
-        let patience = *this.patience;
-        let response = begun.map(|rest| PeekBody::begun(first, rest, patience));
-        Poll::Ready(Ok(with_status(response, trailers.as_ref())))
+            if response.headers().contains_key(GRPC_STATUS) {
+                let response = response.map(|body| PeekBody::whole(body, *this.patience));
+                return Poll::Ready(Ok(with_status(response, None)));
+            }
+            *this.begun = Some(response.map(|rest| Box::pin(Begun { first: None, rest })));
+        }
+        poll_first_frame(this.begun, *this.patience, cx).map(Ok)
     }
+}
+
+/// Waits for the first frame of a response of gRPC.
+fn poll_first_frame<B: Body>(
+    place: &mut Option<Response<Pin<Box<Begun<B>>>>>,
+    patience: Patience,
+    cx: &mut Context<'_>,
+) -> Poll<Response<PeekBody<B>>> {
+    let Some(mut response) = place.take() else {
+        return Poll::Pending;
+    };
+    let begun = response.body_mut().as_mut().project();
+    let Poll::Ready(first) = begun.rest.poll_frame(cx) else {
+        *place = Some(response);
+        return Poll::Pending;
+    };
+    let trailers = match &first {
+        Some(Ok(frame)) => frame.trailers_ref().cloned(),
+        Some(Err(_)) | None => None,
+    };
+    *begun.first = Some(first);
+    let response = response.map(|begun| PeekBody::begun(begun, patience));
+    Poll::Ready(with_status(response, trailers.as_ref()))
 }
 
 /// Notes the status, wherever it stood. Hints in trailers are put beside it, where the judge looks.
@@ -162,8 +175,19 @@ pin_project! {
     #[project = StateProjection]
     enum State<B> where B: Body {
         Whole { #[pin] body: B },
-        // The first frame, or the end, until it is handed on; and what follows it.
-        Begun { first: Option<First<B>>, rest: Pin<Box<B>> },
+        // On the heap, so that the bodies of other protocols stay small: a response is moved several times.
+        Begun { begun: Pin<Box<Begun<B>>> },
+    }
+}
+
+pin_project! {
+    /// A body whose first frame was waited for.
+    struct Begun<B> where B: Body {
+        // The first frame, or the end, until it is handed on.
+        first: Option<First<B>>,
+        // What follows it.
+        #[pin]
+        rest: B,
     }
 }
 
@@ -178,12 +202,9 @@ impl<B: Body> PeekBody<B> {
         }
     }
 
-    const fn begun(first: First<B>, rest: Pin<Box<B>>, patience: Patience) -> Self {
+    const fn begun(begun: Pin<Box<Begun<B>>>, patience: Patience) -> Self {
         Self {
-            state: State::Begun {
-                first: Some(first),
-                rest,
-            },
+            state: State::Begun { begun },
             pause: Pause::new(patience),
         }
     }
@@ -213,15 +234,18 @@ where
         }
         let frame = match this.state.project() {
             StateProjection::Whole { body } => body.poll_frame(cx),
-            StateProjection::Begun { first, rest } => match first.take() {
-                // The end that was read ahead stays the end.
-                Some(None) => {
-                    *first = Some(None);
-                    Poll::Ready(None)
+            StateProjection::Begun { begun } => {
+                let begun = begun.as_mut().project();
+                match begun.first.take() {
+                    // The end that was read ahead stays the end.
+                    Some(None) => {
+                        *begun.first = Some(None);
+                        Poll::Ready(None)
+                    }
+                    Some(frame) => Poll::Ready(frame),
+                    None => begun.rest.poll_frame(cx),
                 }
-                Some(frame) => Poll::Ready(frame),
-                None => rest.as_mut().poll_frame(cx),
-            },
+            }
         };
         match frame {
             Poll::Ready(frame) => {
@@ -236,27 +260,22 @@ where
         self.pause.is_over()
             || match &self.state {
                 State::Whole { body } => body.is_end_stream(),
-                State::Begun {
-                    first: Some(Some(_)), ..
-                } => false,
-                State::Begun {
-                    first: Some(None), ..
-                } => true,
-                State::Begun { first: None, rest } => rest.is_end_stream(),
+                State::Begun { begun } => match &begun.first {
+                    Some(first) => first.is_none(),
+                    None => begun.rest.is_end_stream(),
+                },
             }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.state {
             State::Whole { body } => body.size_hint(),
-            State::Begun {
-                first: Some(None), ..
-            } => SizeHint::with_exact(0),
-            // A frame that was read ahead is no longer counted by the body: say only what is certain.
-            State::Begun {
-                first: Some(Some(_)), ..
-            } => SizeHint::new(),
-            State::Begun { first: None, rest } => rest.size_hint(),
+            State::Begun { begun } => match &begun.first {
+                Some(None) => SizeHint::with_exact(0),
+                // A frame that was read ahead is no longer counted by the body: say only what is certain.
+                Some(Some(_)) => SizeHint::new(),
+                None => begun.rest.size_hint(),
+            },
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, request};
 use http_body::Body;
 use retryguard_core::{Outcome, target::AttemptKind};
 use retryguard_policy::{Classifier, NetworkError, Service as ServicePolicy};
@@ -188,65 +188,45 @@ pub(crate) struct Has {
 
 /// What is kept of an HTTP request.
 pub struct KeptRequest<B> {
-    head: Head,
+    /// Without its headers.
+    head: request::Parts,
+    headers: KeptHeaders,
     body: ReplaySource<B>,
-    feature: Option<HeaderValue>,
+    feature: Option<Box<HeaderValue>>,
     /// Whether the target is one of our own, and how long its bodies may pause.
     inside: bool,
     pause: Option<Duration>,
-}
-
-struct Head {
-    method: Method,
-    uri: Uri,
-    version: Version,
-    headers: KeptHeaders,
-    extensions: http::Extensions,
 }
 
 impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
     type Kept = KeptRequest<B>;
     type Attempt = Request<ReplayBody<B>>;
 
+    #[inline]
     fn accept(&self, request: Request<B>, policy: &ServicePolicy) -> (Asked, Self::Kept) {
-        let (parts, body) = request.into_parts();
-        let request::Parts {
-            method,
-            uri,
-            version,
-            mut headers,
-            extensions,
-            ..
-        } = parts;
-        let by_hand = self.is_idempotent(&method, uri.path());
-        let idempotent = note_idempotency(&method, &mut headers, by_hand, policy);
+        let (mut head, body) = request.into_parts();
+        let by_hand = self.is_idempotent(&head.method, head.uri.path());
+        let mut headers = std::mem::take(&mut head.headers);
+        let idempotent = note_idempotency(&head.method, &mut headers, by_hand, policy);
         let headers = KeptHeaders::new(headers);
-        let own = (extensions.get::<Tags>(), extensions.get::<Context>());
-        let (asked, feature) = read_request(idempotent, headers.left(), own, policy);
+        let own = (head.extensions.get::<Tags>(), head.extensions.get::<Context>());
+        let (mut asked, feature) = read_request(idempotent, headers.left(), own, policy);
+        // Kept for every request: one that must not be done twice is still sent again where the connection
+        // was refused and it was never sent at all.
+        let body = ReplaySource::new(body, policy.replay_limit);
+        asked.replayable = body.can_replay();
         let kept = KeptRequest {
-            head: Head {
-                method,
-                uri,
-                version,
-                headers,
-                extensions,
-            },
-            // Kept for every request: one that must not be done twice is still sent again where the connection
-            // was refused and it was never sent at all.
-            body: ReplaySource::new(body, policy.replay_limit),
-            feature,
+            head,
+            headers,
+            body,
+            feature: feature.map(Box::new),
             inside: policy.tags,
             pause: policy.body_timeout,
         };
-        (
-            Asked {
-                replayable: kept.body.can_replay(),
-                ..asked
-            },
-            kept,
-        )
+        (asked, kept)
     }
 
+    #[inline]
     fn attempt(&self, kept: &mut Self::Kept, sending: &Sending) -> Option<Self::Attempt> {
         if sending.attempt.kind == AttemptKind::Hedge && !kept.body.is_complete() {
             return None;
@@ -255,33 +235,33 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
             pause: kept.pause,
             until: sending.until,
         };
-        let mut request = Request::new(kept.body.attempt(patience)?);
-        *request.method_mut() = kept.head.method.clone();
-        *request.uri_mut() = kept.head.uri.clone();
-        *request.version_mut() = kept.head.version;
-        *request.headers_mut() = kept.head.headers.next();
-        *request.extensions_mut() = kept.head.extensions.clone();
+        let body = kept.body.attempt(patience)?;
+        let mut head = kept.head.clone();
+        head.headers = kept.headers.attempt();
         let has = Has {
-            tags: kept.head.headers.tagged,
-            grpc: kept.head.headers.grpc,
+            tags: kept.headers.tagged,
+            grpc: kept.headers.grpc,
             inside: kept.inside,
         };
-        self.write_tags(request.headers_mut(), has, kept.feature.as_ref(), sending);
-        Some(request)
+        self.write_tags(&mut head.headers, has, kept.feature.as_deref(), sending);
+        Some(Request::from_parts(head, body))
     }
 
+    #[inline]
     fn can_replay(&self, kept: &Self::Kept) -> bool {
         kept.body.can_replay()
     }
 
     fn caller(&self, kept: &Self::Kept) -> u64 {
-        kept.head.headers.caller()
+        kept.headers.caller()
     }
 
+    #[inline]
     fn context<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Context> {
         kept.head.extensions.get()
     }
 
+    #[inline]
     fn classifier<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Classifier> {
         kept.head.extensions.get::<Tags>()?.classifier.as_ref()
     }

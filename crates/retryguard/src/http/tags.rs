@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use retryguard_core::{Criticality, outcome::Hints, target::AttemptKind};
 use retryguard_policy::{Classifier, Trust};
 
+use super::peek::is_grpc_type;
 use crate::clock::wall_clock;
 
 /// The client's name and version, as `name/version`.
@@ -161,7 +162,6 @@ pub(crate) fn write_attempt(
     left: Option<Duration>,
     call_left: Option<Duration>,
 ) {
-    headers.reserve(4);
     headers.insert(ATTEMPT, attempt_number(number));
     headers.insert(ATTEMPT_KIND, kind_value(kind));
     headers.insert(CRITICALITY, criticality_value(criticality));
@@ -243,6 +243,18 @@ pub(crate) fn is_tagged(headers: &HeaderMap) -> bool {
     headers.len() > MANY || headers.keys().any(is_tag)
 }
 
+/// Whether there are tags among the headers of a request, as [`is_tagged`] says, and whether it is one of gRPC: one look at
+/// each header for both.
+#[inline]
+pub(crate) fn look(headers: &HeaderMap) -> (bool, bool) {
+    let (mut tagged, mut grpc) = (false, false);
+    for (name, value) in headers {
+        tagged |= is_tag(name);
+        grpc |= *name == http::header::CONTENT_TYPE && is_grpc_type(value);
+    }
+    (tagged, grpc)
+}
+
 /// Whether a header is a tag of ours, or gRPC's timeout.
 #[inline]
 pub(super) fn is_tag(name: &HeaderName) -> bool {
@@ -266,7 +278,7 @@ const OF_REQUESTS: [HeaderName; 7] = [
 ];
 
 /// How many headers an attempt is given at the most: these, and gRPC's timeout.
-pub(super) const MOST: usize = 8;
+pub(crate) const MOST: usize = 8;
 
 /// Takes our tags off a request.
 pub(crate) fn remove(headers: &mut HeaderMap) {

@@ -78,6 +78,7 @@ impl Protocol<Tagged> for Reqwest {
             request
         };
         let headers = request.headers_mut();
+        headers.reserve(tags::MOST);
         let has = Has {
             tags: tags::is_tagged(headers),
             grpc: is_grpc(headers),

@@ -64,6 +64,7 @@ pin_project! {
 
 impl<B> ServerBody<B> {
     /// A handler's body. `inside` is held until it has ended; the rest is not wanted after `until`.
+    #[inline]
     pub(super) fn handler(body: B, inside: Option<Inside>, until: Option<tokio::time::Instant>) -> Self
     where
         B: Body,

@@ -89,6 +89,7 @@ where
         }
     }
 
+    #[inline]
     pub(super) fn admitted(
         inside: Option<Inside>,
         context: Context,
@@ -126,6 +127,7 @@ where
 {
     type Output = Result<Response<ServerBody<B>>, S::Error>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         if let StageProjection::Refused { answer } = this.stage.as_mut().project() {

@@ -106,6 +106,7 @@ fn spread_seconds(wait: Duration, chance: &mut impl Chance) -> u64 {
 }
 
 /// Marks a failed response whose failure was already retried below.
+#[inline]
 pub(super) fn mark_retried<B>(response: &mut Response<B>, layers: u8) {
     if layers > 0 && is_failure(response.status(), response.headers()) {
         response

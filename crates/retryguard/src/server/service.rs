@@ -18,7 +18,7 @@ use super::{
     shared::{Rules, Shared},
     trust::{self, Mapping},
 };
-use crate::{clock, context, error::BoxError, http::is_grpc};
+use crate::{clock, context, error::BoxError, http::tags};
 
 /// A server under a policy.
 #[derive(Clone)]
@@ -66,12 +66,13 @@ where
         self.inner.poll_ready(cx)
     }
 
+    #[inline]
     fn call(&mut self, mut request: Request<A>) -> Self::Future {
         if self.version != self.shared.version() {
             (self.version, self.rules) = self.shared.rules();
         }
-        let received = trust::read(&mut request, self.rules.trust, self.mapping.as_ref());
-        let grpc = is_grpc(request.headers());
+        let (tagged, grpc) = tags::look(request.headers());
+        let received = trust::read(&mut request, tagged, self.rules.trust, self.mapping.as_ref());
         let left = trust::earlier(received.left, self.rules.deadline);
         if left.is_some_and(|left| left.is_zero()) {
             self.shared.count_shed("deadline", received.criticality);

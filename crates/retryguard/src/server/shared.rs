@@ -57,6 +57,7 @@ impl Rules {
     }
 
     /// Whether a path is served whatever the load.
+    #[inline]
     pub(super) fn exempts(&self, path: &str) -> bool {
         self.exempt.iter().any(|exempt| exempt == path)
     }
@@ -126,6 +127,7 @@ impl Shared {
         &self.name
     }
 
+    #[inline]
     pub(super) fn version(&self) -> u32 {
         self.version.load(Ordering::Acquire)
     }
@@ -158,6 +160,7 @@ impl Shared {
     }
 
     /// Lets a request in. A full server takes the place of a response whose reader has stalled.
+    #[inline]
     pub(super) fn admit(self: &Arc<Self>, arrival: Arrival) -> Result<Inside, Refused> {
         match self.try_admit(arrival) {
             Err(refused) if refused.reason == Reason::InFlight && self.release_stalled() => {
@@ -192,6 +195,7 @@ impl Shared {
         self.lock().full_at.is_some_and(|at| now.since(at) < FULL_FOR)
     }
 
+    #[inline]
     fn try_admit(self: &Arc<Self>, arrival: Arrival) -> Result<Inside, Refused> {
         let now = self.clock.now();
         let mut state = self.lock();

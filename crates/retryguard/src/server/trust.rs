@@ -12,10 +12,20 @@ pub(super) type Mapping = Arc<dyn Fn(&HeaderMap, &Extensions, Received) -> Recei
 
 /// Reads what a request says of itself and takes out of it what is not believed, so that a handler that passes its
 /// headers on does not pass false ones on.
-pub(super) fn read<A>(request: &mut Request<A>, trust: Trust, mapping: Option<&Mapping>) -> Received {
-    if mapping.is_none() && trust != Trust::Edge && !tags::is_tagged(request.headers()) {
+#[inline]
+pub(super) fn read<A>(
+    request: &mut Request<A>,
+    tagged: bool,
+    trust: Trust,
+    mapping: Option<&Mapping>,
+) -> Received {
+    if mapping.is_none() && trust != Trust::Edge && !tagged {
         return Received::default();
     }
+    read_tags(request, trust, mapping)
+}
+
+fn read_tags<A>(request: &mut Request<A>, trust: Trust, mapping: Option<&Mapping>) -> Received {
     let claimed = Received::read(request.headers());
     let grpc = Received::grpc_timeout(request.headers());
     let believed = match mapping {
@@ -78,7 +88,7 @@ mod tests {
     #[test]
     fn an_edge_ignores_and_overwrites() {
         let mut request = hostile();
-        let read = read(&mut request, Trust::Edge, None);
+        let read = read(&mut request, true, Trust::Edge, None);
         assert_eq!(read.criticality, Criticality::Critical);
         assert_eq!((read.attempt, read.left), (1, Some(Duration::from_secs(9))));
         assert_eq!(request.headers()["retryguard-criticality"], "critical");
@@ -89,7 +99,7 @@ mod tests {
     #[test]
     fn a_modest_server_believes_what_makes_a_request_matter_less() {
         let mut request = hostile();
-        let modest = read(&mut request, Trust::Modest, None);
+        let modest = read(&mut request, true, Trust::Modest, None);
         assert_eq!(modest.criticality, Criticality::Critical);
         assert_eq!((modest.attempt, modest.left), (7, Some(Duration::from_millis(5))));
         assert_eq!(request.headers()["retryguard-criticality"], "critical");
@@ -103,7 +113,7 @@ mod tests {
     #[test]
     fn inside_everything_is_believed() {
         let mut request = hostile();
-        let read = read(&mut request, Trust::Internal, None);
+        let read = read(&mut request, true, Trust::Internal, None);
         assert_eq!(read.criticality, Criticality::CriticalPlus);
         assert_eq!(names(&request), 6);
     }
@@ -117,10 +127,13 @@ mod tests {
             _ => claimed.believed(Trust::Edge),
         });
         let mut request = hostile();
-        assert_eq!(read(&mut request, Trust::Internal, Some(&mapping)).attempt, 1);
+        assert_eq!(
+            read(&mut request, true, Trust::Internal, Some(&mapping)).attempt,
+            1
+        );
         let mut request = hostile();
         request.extensions_mut().insert(Peer("billing"));
-        let read = read(&mut request, Trust::Edge, Some(&mapping));
+        let read = read(&mut request, true, Trust::Edge, Some(&mapping));
         assert_eq!((read.attempt, read.criticality), (7, Criticality::CriticalPlus));
     }
 }

@@ -69,7 +69,18 @@ pub enum Trip {
         minimum_calls: u32,
         /// The window.
         window: Duration,
+        /// Opens for slow attempts as well, `None` for never: an answer that comes too late is of no use either.
+        slow: Option<Slow>,
     },
+}
+
+/// Which attempts are slow, and how many of them are too many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slow {
+    /// An attempt that took longer than this is slow, whether it succeeded or not.
+    pub above: Duration,
+    /// The share of slow attempts at which the breaker opens, among as many calls as the share of failures needs.
+    pub ratio: Ratio,
 }
 
 impl Default for Settings {
@@ -84,6 +95,7 @@ impl Default for Settings {
                 ratio: Ratio::percent(80),
                 minimum_calls: 20,
                 window: Duration::from_secs(10),
+                slow: None,
             },
             open_for: Duration::from_secs(5),
             open_for_at_most: Duration::from_secs(10),
@@ -158,6 +170,9 @@ pub struct Breaker {
     /// Grows with every change of state.
     phase: u32,
     window: Window<2>,
+    /// The slow attempts in the same window, where they matter. On the heap, because few policies ask for it and a large
+    /// simulation has many breakers.
+    slow: Option<Box<Window<1>>>,
     consecutive: u32,
     /// When an open breaker may be probed; when a half-open one gives up on probes that never end.
     until: Instant,
@@ -197,11 +212,13 @@ impl Breaker {
     /// A closed breaker.
     #[must_use]
     pub fn new(settings: Settings, now: Instant) -> Self {
+        let window = Window::new(window_of(&settings), now);
         Self {
             settings,
             state: State::Closed,
             phase: 0,
-            window: Window::new(window_of(&settings), now),
+            slow: slow_of(&settings).map(|_| Box::new(window.emptied())),
+            window,
             consecutive: 0,
             until: Instant::ZERO,
             openings: 0,
@@ -233,6 +250,14 @@ impl Breaker {
             // A count of failures does not know how many calls ended beside them: no share can be taken of it.
             self.window.clear();
         }
+        self.slow = match (self.slow.take(), slow_of(&settings)) {
+            (Some(mut slow), Some(_)) => {
+                slow.set_length(window_of(&settings), now);
+                Some(slow)
+            }
+            (None, Some(_)) => Some(Box::new(self.window.emptied())),
+            (_, None) => None,
+        };
         self.settings = settings;
         if self.state == State::HalfOpen {
             self.close_if_proven();
@@ -278,7 +303,7 @@ impl Breaker {
         if self.state != State::Closed {
             self.enter(State::Closed);
             self.openings = 0;
-            self.window.clear();
+            self.forget();
         }
     }
 
@@ -331,19 +356,20 @@ impl Breaker {
     /// An attempt that passed has ended, well or not.
     #[inline]
     pub fn on_end(&mut self, pass: Pass, healthy: bool, now: Instant) {
-        self.on_end_as(pass, if healthy { End::Healthy } else { End::Failed }, now);
+        self.on_end_as(pass, if healthy { End::Healthy } else { End::Failed }, 0, now);
     }
 
-    /// The same, where it is known how it failed.
+    /// The same, where it is known how it failed and how many nanoseconds it took.
     #[inline]
-    pub fn on_end_as(&mut self, pass: Pass, end: End, now: Instant) {
+    pub fn on_end_as(&mut self, pass: Pass, end: End, took: u64, now: Instant) {
         if pass.phase != self.phase {
             return;
         }
         self.timed_out = end == End::TimedOut;
         match self.state {
-            State::Closed => self.on_end_closed(end, now),
-            State::HalfOpen => self.on_probe_end(end == End::Healthy, now),
+            State::Closed => self.on_end_closed(end, took, now),
+            // A target that answers late has not recovered.
+            State::HalfOpen => self.on_probe_end(end == End::Healthy && !self.is_slow(took), now),
             // Every change of state changes the phase, and nothing passes an open breaker.
             State::Open => debug_assert!(false, "a pass of an open phase"),
         }
@@ -358,9 +384,9 @@ impl Breaker {
     }
 
     #[inline]
-    fn on_end_closed(&mut self, end: End, now: Instant) {
+    fn on_end_closed(&mut self, end: End, took: u64, now: Instant) {
         if end != End::Healthy {
-            return self.on_failure_closed(end, now);
+            return self.on_failure_closed(end, took, now);
         }
         match self.settings.trip {
             Trip::Consecutive(_) => self.consecutive = 0,
@@ -369,12 +395,42 @@ impl Breaker {
             Trip::Rate { .. } => {
                 self.window.advance(now);
                 self.window.add(ENDED);
+                if self.slow.is_some() && self.note_slow(took, now) {
+                    self.open(now);
+                }
             }
         }
     }
 
+    /// Whether an attempt that took so many nanoseconds was slow.
+    fn is_slow(&self, took: u64) -> bool {
+        slow_of(&self.settings).is_some_and(|slow| took > nanos(slow.above))
+    }
+
+    /// Counts an attempt among the slow ones if it was slow. Whether there are now too many of them.
+    fn note_slow(&mut self, took: u64, now: Instant) -> bool {
+        let is_slow = self.is_slow(took);
+        let (
+            Some(window),
+            Trip::Rate {
+                minimum_calls,
+                slow: Some(slow),
+                ..
+            },
+        ) = (&mut self.slow, self.settings.trip)
+        else {
+            return false;
+        };
+        window.advance(now);
+        if !is_slow {
+            return false;
+        }
+        window.add(0);
+        is_share(window.sum(0), self.window.sum(ENDED), slow.ratio, minimum_calls)
+    }
+
     #[cold]
-    fn on_failure_closed(&mut self, end: End, now: Instant) {
+    fn on_failure_closed(&mut self, end: End, took: u64, now: Instant) {
         let trips = match self.settings.trip {
             Trip::Consecutive(limit) => {
                 self.consecutive = self.consecutive.saturating_add(1);
@@ -403,9 +459,9 @@ impl Breaker {
                 self.window.add(ENDED);
                 self.window.add(FAILED);
                 let (ended, failed) = (self.window.sum(ENDED), self.window.sum(FAILED));
-                ended >= u64::from(minimum_calls)
-                    && u128::from(failed) * u128::from(Ratio::PARTS)
-                        >= u128::from(ratio.parts()) * u128::from(ended)
+                // Both are asked: a slow failure is counted among the slow attempts too.
+                let slow = self.note_slow(took, now);
+                slow || is_share(failed, ended, ratio, minimum_calls)
             }
         };
         if trips {
@@ -450,7 +506,14 @@ impl Breaker {
             }
             self.enter(State::Closed);
             self.openings = 0;
-            self.window.clear();
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
+        self.window.clear();
+        if let Some(slow) = &mut self.slow {
+            slow.clear();
         }
     }
 
@@ -514,6 +577,19 @@ impl Breaker {
         }
         let grown = nanos(self.settings.open_for).saturating_mul(1 << doublings);
         Duration::from_nanos(grown.min(most))
+    }
+}
+
+/// Whether so many of `ended` calls are a share that trips, once there are enough of them.
+fn is_share(count: u64, ended: u64, ratio: Ratio, minimum_calls: u32) -> bool {
+    ended >= u64::from(minimum_calls)
+        && u128::from(count) * u128::from(Ratio::PARTS) >= u128::from(ratio.parts()) * u128::from(ended)
+}
+
+const fn slow_of(settings: &Settings) -> Option<Slow> {
+    match settings.trip {
+        Trip::Rate { slow, .. } => slow,
+        Trip::Consecutive(_) | Trip::Silence(_) | Trip::Count { .. } => None,
     }
 }
 

@@ -43,6 +43,18 @@ impl<const K: usize> Window<K> {
         }
     }
 
+    /// A window of other counters, with nothing counted, whose buckets begin and end with those of this one.
+    pub(crate) const fn emptied<const OTHER: usize>(&self) -> Window<OTHER> {
+        Window {
+            bucket: self.bucket,
+            slot: self.slot,
+            ends: self.ends,
+            present: [0; OTHER],
+            before: [0; OTHER],
+            counts: [[0; OTHER]; BUCKETS],
+        }
+    }
+
     /// Changes the length and keeps the counts.
     pub(crate) fn set_length(&mut self, length: Duration, now: Instant) {
         self.advance(now);

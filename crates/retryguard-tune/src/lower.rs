@@ -192,8 +192,14 @@ fn breaker_constants(
             failures
         }
         Trip::Rate {
-            ratio, minimum_calls, ..
+            ratio,
+            minimum_calls,
+            slow,
+            ..
         } => {
+            if slow.is_some() {
+                losses.push("the share of slow calls that opens the breaker is not modelled".to_owned());
+            }
             let failures = (1..=minimum_calls)
                 .find(|n| f64::from(*n) >= ratio.as_f64() * f64::from(minimum_calls))
                 .unwrap_or(minimum_calls);

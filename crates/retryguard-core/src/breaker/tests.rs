@@ -66,6 +66,7 @@ fn opens_by_rate_once_there_are_enough_calls() {
         ratio: Ratio::percent(50),
         minimum_calls: 4,
         window: Duration::from_secs(10),
+        slow: None,
     };
     let mut breaker = Breaker::new(settings(trip), NOW);
     for healthy in [false, false, true] {
@@ -77,6 +78,121 @@ fn opens_by_rate_once_there_are_enough_calls() {
         "two of three, but three are not enough"
     );
     end(&mut breaker, false, NOW);
+    assert_eq!(breaker.state(), State::Open);
+}
+
+/// A breaker by rate that opens at half of four calls slower than a second.
+fn against_slow_calls() -> Breaker {
+    let trip = Trip::Rate {
+        ratio: Ratio::percent(90),
+        minimum_calls: 4,
+        window: Duration::from_secs(10),
+        slow: Some(Slow {
+            above: Duration::from_secs(1),
+            ratio: Ratio::percent(50),
+        }),
+    };
+    Breaker::new(settings(trip), NOW)
+}
+
+fn end_after(breaker: &mut Breaker, how: End, millis: u64, now: Instant) {
+    let pass = breaker.admit(now).unwrap();
+    breaker.on_end_as(pass, how, millis * 1_000_000, now);
+}
+
+#[test]
+fn opens_by_the_share_of_slow_calls_although_they_succeed() {
+    let mut breaker = against_slow_calls();
+    for millis in [1001, 5, 5000] {
+        end_after(&mut breaker, End::Healthy, millis, NOW);
+    }
+    assert_eq!(breaker.state(), State::Closed, "three are not enough");
+    end_after(&mut breaker, End::Healthy, 1000, NOW);
+    assert_eq!(breaker.state(), State::Closed, "exactly the limit is not slow");
+    end_after(&mut breaker, End::Healthy, 2000, NOW);
+    assert_eq!(breaker.state(), State::Open, "three of five");
+}
+
+#[test]
+fn a_slow_failure_counts_among_both() {
+    let mut breaker = against_slow_calls();
+    for millis in [1, 1, 3000, 3000] {
+        end_after(&mut breaker, End::Failed, millis, NOW);
+    }
+    // All failed, which is more than nine of ten; of the slow ones alone it would be the fourth as well.
+    assert_eq!(breaker.state(), State::Open);
+    let mut breaker = against_slow_calls();
+    end_after(&mut breaker, End::Healthy, 1, NOW);
+    end_after(&mut breaker, End::Healthy, 1, NOW);
+    end_after(&mut breaker, End::TimedOut, 3000, NOW);
+    end_after(&mut breaker, End::Failed, 3000, NOW);
+    assert_eq!(
+        breaker.state(),
+        State::Open,
+        "half of them failed, and half were slow"
+    );
+}
+
+#[test]
+fn slow_calls_leave_the_window_and_a_closed_breaker_begins_anew() {
+    let mut breaker = against_slow_calls();
+    for _ in 0..3 {
+        end_after(&mut breaker, End::Healthy, 2000, NOW);
+    }
+    let later = NOW.after(Duration::from_secs(10));
+    for _ in 0..4 {
+        end_after(&mut breaker, End::Healthy, 1, later);
+    }
+    end_after(&mut breaker, End::Healthy, 2000, later);
+    assert_eq!(
+        breaker.state(),
+        State::Closed,
+        "one of five is left in the window"
+    );
+    breaker.hold_open(later);
+    breaker.close();
+    for _ in 0..3 {
+        end_after(&mut breaker, End::Healthy, 2000, later);
+    }
+    assert_eq!(breaker.state(), State::Closed, "three calls since it was closed");
+}
+
+#[test]
+fn a_slow_probe_has_not_proven_anything() {
+    let mut breaker = against_slow_calls();
+    for _ in 0..4 {
+        end_after(&mut breaker, End::Healthy, 2000, NOW);
+    }
+    let later = NOW.after(Duration::from_secs(10));
+    end_after(&mut breaker, End::Healthy, 2000, later);
+    assert_eq!(breaker.state(), State::Open);
+}
+
+#[test]
+fn a_new_policy_can_begin_and_stop_to_look_at_slow_calls() {
+    let mut breaker = against_slow_calls();
+    let with = breaker.settings;
+    let without = settings(Trip::Rate {
+        ratio: Ratio::percent(90),
+        minimum_calls: 4,
+        window: Duration::from_secs(10),
+        slow: None,
+    });
+    breaker.replace(without, NOW);
+    for _ in 0..10 {
+        end_after(&mut breaker, End::Healthy, 2000, NOW);
+    }
+    assert_eq!(breaker.state(), State::Closed);
+    breaker.replace(with, NOW);
+    for _ in 0..9 {
+        end_after(&mut breaker, End::Healthy, 2000, NOW);
+    }
+    assert_eq!(
+        breaker.state(),
+        State::Closed,
+        "nine of nineteen are known to be slow"
+    );
+    end_after(&mut breaker, End::Healthy, 2000, NOW);
     assert_eq!(breaker.state(), State::Open);
 }
 
@@ -211,6 +327,7 @@ fn a_count_is_not_read_as_a_rate() {
             ratio: Ratio::percent(50),
             minimum_calls: 10,
             window,
+            slow: None,
         }),
         NOW,
     );

@@ -75,7 +75,7 @@ impl Target {
                 Some(failure) if failure.unhealthy => breaker::End::Failed,
                 _ => breaker::End::Healthy,
             };
-            breaker.on_end_as(pass, end, now);
+            breaker.on_end_as(pass, end, latency, now);
             match (from, breaker.state()) {
                 (breaker::State::Closed, breaker::State::Open) => self.bulkhead.on_down(),
                 (breaker::State::HalfOpen, breaker::State::Closed) => self.bulkhead.on_up(),

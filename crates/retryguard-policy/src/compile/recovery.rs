@@ -75,6 +75,8 @@ fn trip_kind(all: &written::Breaker, measured: bool) -> Trip {
     let of_a_rate = all.ratio.is_some()
         || all.minimum_calls.is_some()
         || all.window.is_some()
+        || all.slow_call.is_some()
+        || all.slow_call_ratio.is_some()
         || all.open_for.is_some()
         || all.open_for_at_most.is_some()
         || all.probes.is_some()
@@ -98,6 +100,8 @@ fn silence(own: &written::Breaker, all: &written::Breaker, mistakes: &mut Mistak
         ("ratio", place(&own.ratio)),
         ("minimumCalls", place(&own.minimum_calls)),
         ("window", place(&own.window)),
+        ("slowCall", place(&own.slow_call)),
+        ("slowCallRatio", place(&own.slow_call_ratio)),
     ];
     means_nothing(&others, "trip: silence", mistakes);
     let (open_for, open_for_at_most) = ordered(
@@ -136,6 +140,8 @@ fn trip(
     let rate = [
         ("ratio", place(&own.ratio)),
         ("minimumCalls", place(&own.minimum_calls)),
+        ("slowCall", place(&own.slow_call)),
+        ("slowCallRatio", place(&own.slow_call_ratio)),
     ];
     let count = copied(&all.failures).unwrap_or(5);
     let window = copied(&all.window).unwrap_or(Duration::from_secs(10));
@@ -144,10 +150,22 @@ fn trip(
         Trip::Silence => breaker::Trip::Silence(count),
         Trip::Rate => {
             means_nothing(&[failures], "trip: rate", mistakes);
+            let slow_call = value(&all.slow_call).and_then(|above| above.0);
+            if slow_call.is_none() {
+                means_nothing(
+                    &[("slowCallRatio", place(&own.slow_call_ratio))],
+                    "slowCall: off",
+                    mistakes,
+                );
+            }
             breaker::Trip::Rate {
                 ratio: copied(&all.ratio).map_or(Ratio::percent(80), |share| share.0),
                 minimum_calls: copied(&all.minimum_calls).unwrap_or(20),
                 window,
+                slow: slow_call.map(|above| breaker::Slow {
+                    above,
+                    ratio: copied(&all.slow_call_ratio).map_or(Ratio::percent(80), |share| share.0),
+                }),
             }
         }
         Trip::Count => {

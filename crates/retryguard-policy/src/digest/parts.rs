@@ -163,10 +163,15 @@ fn breaker(lines: &mut Lines, settings: &breaker::Settings) {
             ratio,
             minimum_calls,
             window,
+            slow,
         } => {
             lines.ratio("ratio", *ratio);
             lines.add("minimumCalls", minimum_calls);
             lines.span("window", *window);
+            if let Some(breaker::Slow { above, ratio }) = slow {
+                lines.span("slowCall", *above);
+                lines.ratio("slowCallRatio", *ratio);
+            }
         }
     }
     lines.span("openFor", *open_for);

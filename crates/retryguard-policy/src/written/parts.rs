@@ -104,6 +104,14 @@ section! {
         /// The calls that must have ended in the window before a share means anything (`rate`).
         "minimumCalls" minimum_calls: u32 where 1..=MANY => "20", "with fewer, a handful of unlucky calls looks like \
             an outage; it also lies well above the attempts of any one call";
+        /// An attempt that takes longer than this is slow, whether it succeeds or not (`rate`).
+        "slowCall" slow_call: OrOff<Duration> where MILLI..=HOUR => "off", "what is slow depends on the target. A breaker \
+            that opens for slow answers refuses work that would have succeeded: it is for targets whose late answers are \
+            of no use, and `attemptTimeout` does the same for single calls";
+        /// The share of slow attempts that opens it, once there are `minimumCalls` of them all (`rate`). A probe that is slow
+        /// has failed.
+        "slowCallRatio" slow_call_ratio: Share where Ratio::percent(1)..=Ratio::ONE => "80%", "as `ratio`, and for the \
+            same reason";
         /// The failures that open it (`count`, `consecutive`), and 10 of them under `silence`, where a timeout counts as half
         /// of one and a rejection as a quarter.
         "failures" failures: u32 where 1..=MANY => "5", "the value that both `count` and `consecutive` breakers in the \

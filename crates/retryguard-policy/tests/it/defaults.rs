@@ -75,6 +75,20 @@ fn keys_of_a_mode_choose_it() {
     assert!(bare.bulkhead.is_none() && matches!(bare.breaker.unwrap().trip, Trip::Rate { .. }));
     assert_eq!(target("maxRetries: 3").call.retries, 3, "a hard limit");
     assert!(target("bulkhead: off").bulkhead.is_none());
+    let slow = |keys: &str| match target(keys).breaker.unwrap().trip {
+        Trip::Rate { slow, .. } => slow.map(|slow| (slow.above, slow.ratio)),
+        other => panic!("{keys}: {other:?}"),
+    };
+    assert_eq!(
+        slow("breaker: {slowCall: 2s}"),
+        Some((Duration::from_secs(2), Ratio::percent(80)))
+    );
+    assert_eq!(
+        slow("breaker: {slowCall: 300ms, slowCallRatio: 50%}"),
+        Some((Duration::from_millis(300), Ratio::percent(50)))
+    );
+    assert_eq!(slow("breaker: {slowCall: off}"), None);
+    assert_eq!(slow("breaker: {ratio: 50%}"), None);
     let failing = target("breaker: {whenDown: fail, failures: 20}").breaker.unwrap();
     assert_eq!(
         (failing.trip, failing.when_down),

@@ -134,6 +134,18 @@ fn keys_that_contradict_each_other_are_told() {
             "means nothing with `trip: rate`",
         ),
         (
+            "defaults: {breaker: {trip: count, slowCall: 1s}}",
+            "`slowCall` means nothing with `trip: count`",
+        ),
+        (
+            "defaults: {breaker: {trip: silence, slowCallRatio: 50%}}",
+            "`slowCallRatio` means nothing with `trip: silence`",
+        ),
+        (
+            "defaults: {breaker: {slowCallRatio: 50%}}",
+            "`slowCallRatio` means nothing with `slowCall: off`",
+        ),
+        (
             "defaults: {breaker: {trip: consecutive, window: 1s}}",
             "means nothing with `trip: consecutive`",
         ),

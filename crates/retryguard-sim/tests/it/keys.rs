@@ -153,6 +153,18 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
     ("breaker.trip", "", "rate", "consecutive"),
     ("breaker.ratio", "", "80%", "10%"),
     ("breaker.minimumCalls", "breaker.ratio: 30%", "2", "1000000"),
+    (
+        "breaker.slowCall",
+        "breaker.slowCallRatio: 20%, breaker.minimumCalls: 5",
+        "10ms",
+        "1h",
+    ),
+    (
+        "breaker.slowCallRatio",
+        "breaker.slowCall: 10ms, breaker.minimumCalls: 5",
+        "10%",
+        "100%",
+    ),
     ("breaker.failures", "breaker.trip: consecutive", "2", "100000"),
     ("breaker.window", "breaker.ratio: 30%", "10s", "1s"),
     (

@@ -184,19 +184,27 @@ fn read_breaker(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
     let probes = find("permitted_number_of_calls_in_half_open_state")
         .unwrap_or(10.0)
         .clamp(1.0, 1000.0);
+    let slow_rate = find("slow_call_rate_threshold").map(|rate| rate.clamp(1.0, 100.0));
+    let slow_call = time(blocks, "slow_call_duration_threshold", draft);
+    // Where one of the two is written, the default of the other holds.
+    let slow = if slow_rate.is_some() || slow_call.is_some() {
+        let above = slow_call.unwrap_or(Duration::from_secs(60));
+        let above = units::written(above.clamp(MILLI, Duration::from_secs(3600)));
+        format!(
+            ", slowCall: {above}, slowCallRatio: {}%",
+            slow_rate.unwrap_or(100.0)
+        )
+    } else {
+        String::new()
+    };
     let text = format!(
-        "{{trip: rate, ratio: {rate}%, minimumCalls: {}, window: {}, openFor: {open}, openForAtMost: {open}, probes: \
+        "{{trip: rate, ratio: {rate}%, minimumCalls: {}, window: {}{slow}, openFor: {open}, openForAtMost: {open}, probes: \
          {probes}, closeAfter: {probes}}}",
         least.clamp(1.0, 1e6),
         units::written(window)
     );
     for block in blocks {
-        for key in [
-            "slow_call_rate_threshold",
-            "slow_call_duration_threshold",
-            "record_exceptions",
-            "ignore_exceptions",
-        ] {
+        for key in ["record_exceptions", "ignore_exceptions"] {
             if let Some(node) = block.get(key) {
                 draft.lost(
                     node.line,

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use retryguard_core::{backoff::Jitter, breaker::Trip, budget};
+use retryguard_core::{
+    Ratio,
+    backoff::Jitter,
+    breaker::{Slow, Trip},
+    budget,
+};
 use retryguard_policy::{NetworkError, Policy, lint};
 use retryguard_translate::{Beside, Format, Imported, import};
 
@@ -299,6 +304,8 @@ fn aws_variables_and_profiles() {
     assert!(policy.service("any").target.budget.is_none());
 }
 
+const SLOW_CALL: Duration = Duration::from_secs(3);
+
 const RESILIENCE4J: &str = "spring: {application: {name: shop}}
 resilience4j:
   retry:
@@ -315,7 +322,7 @@ resilience4j:
   circuitbreaker:
     instances:
       payments: {slidingWindowType: TIME_BASED, slidingWindowSize: 30, minimumNumberOfCalls: 10, failureRateThreshold: 60,
-        waitDurationInOpenState: 5000}
+        waitDurationInOpenState: 5000, slowCallDurationThreshold: 3s}
   timelimiter: {instances: {payments: {timeoutDuration: 2s}}}
   ratelimiter: {instances: {payments: {limitForPeriod: 5}}}
 ";
@@ -332,6 +339,10 @@ fn resilience4j_instances_over_their_configs() {
         breaker.trip,
         Trip::Rate {
             minimum_calls: 10,
+            slow: Some(Slow {
+                above: SLOW_CALL,
+                ratio: Ratio::ONE
+            }),
             ..
         }
     ));

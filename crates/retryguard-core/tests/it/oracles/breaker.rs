@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use retryguard_core::{
     Instant, Ratio, Refusal,
-    breaker::{Breaker, Pass, Settings, State, Trip},
+    breaker::{Breaker, End, Pass, Settings, Slow, State, Trip},
 };
 
 use super::window::Moments;
@@ -13,8 +13,8 @@ use super::window::Moments;
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Ask,
-    /// The attempt of this rank ends, well or not.
-    End(usize, bool),
+    /// The attempt of this rank ends, well or not, slowly or not.
+    End(usize, bool, bool),
     Abandon(usize),
     Pass(u64),
 }
@@ -22,7 +22,7 @@ enum Event {
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         6 => Just(Event::Ask),
-        5 => (0usize..4, any::<bool>()).prop_map(|(rank, well)| Event::End(rank, well)),
+        5 => (0usize..4, any::<bool>(), any::<bool>()).prop_map(|(rank, well, slow)| Event::End(rank, well, slow)),
         1 => (0usize..4).prop_map(Event::Abandon),
         3 => (0u64..4000).prop_map(Event::Pass),
     ];
@@ -30,6 +30,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 const WINDOW: Duration = Duration::from_secs(10);
+/// Longer than this is slow.
+const SLOW: Duration = Duration::from_secs(1);
 
 fn settings() -> impl Strategy<Value = Settings> {
     let trip = prop_oneof![
@@ -38,10 +40,16 @@ fn settings() -> impl Strategy<Value = Settings> {
             failures,
             window: WINDOW
         }),
-        (0u32..=100, 1u32..6).prop_map(|(percent, minimum_calls)| Trip::Rate {
-            ratio: Ratio::percent(percent),
-            minimum_calls,
-            window: WINDOW,
+        (0u32..=100, 1u32..6, prop::option::of(0u32..=100)).prop_map(|(percent, minimum_calls, slow)| {
+            Trip::Rate {
+                ratio: Ratio::percent(percent),
+                minimum_calls,
+                window: WINDOW,
+                slow: slow.map(|percent| Slow {
+                    above: SLOW,
+                    ratio: Ratio::percent(percent),
+                }),
+            }
         }),
     ];
     (trip, 1u64..5, 0u64..20, 1u32..4, 1u32..4).prop_map(|(trip, open_for, most, probes, close_after)| {
@@ -61,8 +69,8 @@ struct Naive {
     settings: Settings,
     state: State,
     era: u32,
-    /// Of this era while closed: the ends, in order, and whether they were good.
-    ends: Vec<(Instant, bool)>,
+    /// Of this era while closed: the ends, in order, and whether they were good and slow.
+    ends: Vec<(Instant, bool, bool)>,
     /// Of this era while half-open.
     probing: u32,
     good: u32,
@@ -133,16 +141,16 @@ impl Naive {
         Ok(self.era)
     }
 
-    fn end(&mut self, era: u32, well: bool, now: Instant) {
+    fn end(&mut self, era: u32, well: bool, slow: bool, now: Instant) {
         match self.state {
             _ if era != self.era => {}
             State::Closed => {
-                self.ends.push((now, well));
-                if !well && self.trips(now) {
+                self.ends.push((now, well, slow));
+                if (!well && self.trips(now)) || (slow && self.is_too_slow(now)) {
                     self.open(now);
                 }
             }
-            State::HalfOpen if well => {
+            State::HalfOpen if well && !(slow && self.slow().is_some()) => {
                 self.probing -= 1;
                 self.good += 1;
                 if self.good >= self.settings.close_after {
@@ -152,6 +160,29 @@ impl Naive {
             State::HalfOpen => self.open(now),
             State::Open => unreachable!("nothing passes in an open era"),
         }
+    }
+
+    fn slow(&self) -> Option<(Slow, u32)> {
+        match self.settings.trip {
+            Trip::Rate {
+                slow, minimum_calls, ..
+            } => slow.map(|slow| (slow, minimum_calls)),
+            _ => None,
+        }
+    }
+
+    fn is_too_slow(&self, now: Instant) -> bool {
+        let Some((slow, minimum_calls)) = self.slow() else {
+            return false;
+        };
+        let count = |counts: fn(&(Instant, bool, bool)) -> bool| {
+            let mut moments = Moments::new(WINDOW, Instant::ZERO);
+            let counted = self.ends.iter().filter(|end| counts(end));
+            moments.all.extend(counted.map(|end| end.0));
+            moments.count(now)
+        };
+        let (all, bad) = (count(|_| true), count(|end| end.2));
+        all >= minimum_calls.into() && bad * Ratio::PARTS >= all * slow.ratio.parts()
     }
 
     fn trips(&self, now: Instant) -> bool {
@@ -193,10 +224,12 @@ proptest! {
                     prop_assert_eq!(real.map(drop), expected.map(drop));
                     passes.extend(real.ok().zip(expected.ok()));
                 }
-                Event::End(rank, well) if rank < passes.len() => {
+                Event::End(rank, well, slow) if rank < passes.len() => {
                     let (pass, era) = passes.remove(rank);
-                    breaker.on_end(pass, well, now);
-                    naive.end(era, well, now);
+                    let end = if well { End::Healthy } else { End::Failed };
+                    let took = u64::try_from(SLOW.as_nanos()).unwrap() + u64::from(slow);
+                    breaker.on_end_as(pass, end, took, now);
+                    naive.end(era, well, slow, now);
                 }
                 Event::Abandon(rank) if rank < passes.len() => {
                     let (pass, era) = passes.remove(rank);

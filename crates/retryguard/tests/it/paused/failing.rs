@@ -41,6 +41,31 @@ async fn the_breaker_opens_and_says_how_long_to_stay_away() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_breaker_opens_for_slow_answers_that_succeed() {
+    let service = Scripted::new([status(200).after(700)]);
+    let breaker = "breaker: {trip: rate, minimumCalls: 4, slowCall: 500ms, slowCallRatio: 75%, openFor: 1s}";
+    let (layer, guarded) = guarded(&only(breaker), &service);
+    for _ in 0..3 {
+        assert_eq!(call(&guarded).await.unwrap(), 200);
+    }
+    assert_eq!(layer.handle().status().breaker, breaker::State::Closed);
+    assert_eq!(call(&guarded).await.unwrap(), 200, "a slow answer is an answer");
+    assert_eq!(layer.handle().status().breaker, breaker::State::Open);
+    let error = call(&guarded).await.unwrap_err();
+    assert_eq!(
+        (error.refusal(), service.attempts()),
+        (Some(Refusal::BreakerOpen), 4)
+    );
+    sleep(2_000).await;
+    assert_eq!(call(&guarded).await.unwrap(), 200);
+    assert_eq!(
+        layer.handle().status().breaker,
+        breaker::State::Open,
+        "a slow probe does not close it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_half_open_breaker_lets_the_named_number_of_probes_through() {
     let service = Scripted::new([status(500)]);
     let (layer, guarded) = guarded(&only(BREAKER), &service);

@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 
 /// The calls of the shorter of two runs, and how many more the longer one makes: start and end cancel out in
 /// the difference. Many, because one peer calibrates a clock at its start, which is not quite steady.
-const SHORTER: u64 = 10_000;
-const MORE: u64 = 200_000;
+const SHORTER: u64 = 5_000;
+const MORE: u64 = 60_000;
 
 /// The instructions of one call of a subject: `speed` runs under valgrind, for two numbers of calls.
 pub fn instructions_per_call(speed: &Path, subject: &str) -> anyhow::Result<u64> {

@@ -43,7 +43,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
             HTTP_CLIENT,
             "retryguard",
             "a GET through `HttpLayer` under the default policy",
-            Some("http-bare"),
+            Some("tower-http"),
             || {
                 let layer = HttpLayer::new(&Policy::default(), "bench");
                 Box::new(move || calls_of(layer.layer(Origin)))
@@ -53,7 +53,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
             HTTP_SERVER,
             "retryguard",
             "a request through `ServerLayer` under the default policy",
-            Some("http-bare"),
+            Some("tower-server"),
             || {
                 let layer = ServerLayer::new(&Policy::default(), "bench");
                 Box::new(move || calls_of(layer.layer(Origin)))
@@ -64,7 +64,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
 
 /// A body of nothing.
 #[derive(Debug, Clone, Copy, Default)]
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Body for Nothing {
     type Data = Bytes;
@@ -84,7 +84,7 @@ impl Body for Nothing {
 
 /// Answers every request at once with 200 and nothing.
 #[derive(Debug, Clone, Copy)]
-struct Origin;
+pub(crate) struct Origin;
 
 impl<B> Service<Request<B>> for Origin {
     type Response = Response<Nothing>;
@@ -113,7 +113,7 @@ fn get() -> Request<Nothing> {
 }
 
 /// Calls a service. Making the request is part of every subject, the bare one included.
-fn calls_of<S>(mut service: S) -> Caller
+pub(crate) fn calls_of<S>(mut service: S) -> Caller
 where
     S: Service<Request<Nothing>> + Send + 'static,
 {

@@ -15,7 +15,7 @@ mod timing;
 
 pub use callgrind::instructions_per_call;
 pub use http::{HTTP_CLIENT, HTTP_SERVER};
-pub use timing::{Timing, time};
+pub use timing::{CROWDS, Timing, crowds, time};
 
 /// Makes calls: as many as it is told, one after the other, on one thread.
 pub type Caller = Box<dyn FnMut(u64) + Send>;
@@ -53,6 +53,9 @@ pub fn subject(name: &str) -> Option<Subject> {
 
 /// The name of the whole stack: breaker, budget, throttle, bulkhead, guard and deadline.
 pub const WHOLE_STACK: &str = "stack";
+
+/// The name of the same with a recorder of metrics.
+pub const RECORDED_STACK: &str = "stack-recorded";
 
 /// The name of a call under the default policy.
 pub const DEFAULT_POLICY: &str = "default";

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use retryguard::{Policy, RetryGuardLayer, protocol::Plain};
 use retryguard_core::{
     Instant,
@@ -16,7 +17,7 @@ use retryguard_policy::Service;
 use tower_layer::Layer;
 
 use crate::{
-    Caller, DEFAULT_POLICY, Subject, WHOLE_STACK, clock,
+    Caller, DEFAULT_POLICY, RECORDED_STACK, Subject, WHOLE_STACK, clock,
     service::{Bottom, calls_of, work},
 };
 
@@ -82,17 +83,13 @@ pub(crate) fn subjects() -> Vec<Subject> {
             WHOLE_STACK,
             "the whole stack: breaker, budget, throttle, bulkhead, guard, deadline",
             "resilience-both",
-            || {
-                layer(target::Settings {
-                    call: call::Settings::default(),
-                    breaker: Some(breaker::Settings::default()),
-                    budget: Some(budget::Settings::default()),
-                    throttle: Some(throttle::Settings::default()),
-                    bulkhead: Some(bulkhead::Settings::default()),
-                    guard: Some(guard::Settings::default()),
-                    ..target::Settings::default()
-                })
-            },
+            || layer(whole_stack()),
+        ),
+        subject(
+            RECORDED_STACK,
+            "the whole stack, with a Prometheus recorder",
+            WHOLE_STACK,
+            recorded_stack,
         ),
         subject(
             DEFAULT_POLICY,
@@ -104,6 +101,26 @@ pub(crate) fn subjects() -> Vec<Subject> {
             },
         ),
     ]
+}
+
+fn whole_stack() -> target::Settings {
+    target::Settings {
+        call: call::Settings::default(),
+        breaker: Some(breaker::Settings::default()),
+        budget: Some(budget::Settings::default()),
+        throttle: Some(throttle::Settings::default()),
+        bulkhead: Some(bulkhead::Settings::default()),
+        guard: Some(guard::Settings::default()),
+        ..target::Settings::default()
+    }
+}
+
+/// With its metrics in a recorder of its own. The handles are made with the first call.
+fn recorded_stack() -> Box<dyn Fn() -> Caller> {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let callers = layer(whole_stack());
+    metrics::with_local_recorder(&recorder, || callers()(1));
+    callers
 }
 
 /// Rules that do nothing, for a pattern to be added to.

@@ -1,6 +1,7 @@
 //! The peers, each set up as its documentation shows, with the settings nearest to ours.
 
 use std::{
+    convert::Infallible,
     future::{Ready, ready},
     hint::black_box,
     num::NonZeroU32,
@@ -19,6 +20,7 @@ use tower_resilience_retry::RetryLayer;
 
 use crate::{
     Caller, Subject,
+    http::{self, Nothing, Origin},
     service::{Bottom, Fault, calls_of, drive, work},
 };
 
@@ -41,7 +43,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
             Box::new(move || inside_tokio(calls_of(layer.layer(Bottom))))
         }),
         subject("resilience-retry", "tower-resilience-retry", "retry", || {
-            let layer = resilience_retry::<Fault>();
+            let layer: RetryLayer<u64, u64, Fault> = resilience_retry();
             Box::new(move || calls_of(layer.layer(Bottom)))
         }),
         subject(
@@ -58,7 +60,8 @@ pub(crate) fn subjects() -> Vec<Subject> {
             "tower-resilience-retry",
             "retry over breaker",
             || {
-                let service = resilience_retry().layer(resilience_breaker());
+                let retry: RetryLayer<u64, u64, BreakerError> = resilience_retry();
+                let service = retry.layer(resilience_breaker());
                 Box::new(move || calls_of(service.clone()))
             },
         ),
@@ -81,8 +84,41 @@ pub(crate) fn subjects() -> Vec<Subject> {
             governor_limiter,
         ),
         subject("backon", "backon", "retry, a function", backon_retry),
+        subject(
+            "tower-http",
+            "tower",
+            "a GET through retry with its TpsBudget, concurrency limit and timeout",
+            tower_http,
+        ),
+        subject(
+            "resilience-http",
+            "tower-resilience-retry",
+            "a GET through retry over breaker",
+            || {
+                let retry: RetryLayer<Get, Answer, HttpBreakerError> = resilience_retry();
+                let service = retry.layer(resilience_breaker_layer().layer(Origin));
+                Box::new(move || http::calls_of(service.clone()))
+            },
+        ),
+        subject(
+            "tower-server",
+            "tower",
+            "a request through load shedding, concurrency limit and timeout",
+            || {
+                let limit = tower::limit::GlobalConcurrencyLimitLayer::new(200);
+                Box::new(move || {
+                    let timeout = tower::timeout::Timeout::new(Origin, Duration::from_secs(10));
+                    let shedding = tower::load_shed::LoadShed::new(limit.layer(timeout));
+                    inside_tokio(http::calls_of(shedding))
+                })
+            },
+        ),
     ]
 }
+
+type Get = ::http::Request<Nothing>;
+type Answer = ::http::Response<Nothing>;
+type HttpBreakerError = tower_resilience_circuitbreaker::CircuitBreakerError<Infallible>;
 
 #[derive(Clone)]
 struct Budgeted(Arc<TpsBudget>);
@@ -110,7 +146,35 @@ fn tower_retry() -> Box<dyn Fn() -> Caller> {
     Box::new(move || calls_of(tower::retry::Retry::new(Budgeted(budget.clone()), Bottom)))
 }
 
-fn resilience_retry<E>() -> RetryLayer<u64, u64, E>
+impl tower::retry::Policy<Get, Answer, tower::BoxError> for Budgeted {
+    type Future = Ready<()>;
+
+    fn retry(&mut self, _: &mut Get, result: &mut Result<Answer, tower::BoxError>) -> Option<Ready<()>> {
+        match result {
+            Ok(response) if response.status().as_u16() < 500 => {
+                self.0.deposit();
+                None
+            }
+            _ => self.0.withdraw().then(|| ready(())),
+        }
+    }
+
+    fn clone_request(&mut self, request: &Get) -> Option<Get> {
+        Some(request.clone())
+    }
+}
+
+fn tower_http() -> Box<dyn Fn() -> Caller> {
+    let budget = Arc::new(TpsBudget::new(Duration::from_secs(10), 1, 0.2));
+    let limit = tower::limit::GlobalConcurrencyLimitLayer::new(100);
+    Box::new(move || {
+        let timeout = tower::timeout::Timeout::new(Origin, Duration::from_secs(10));
+        let retry = tower::retry::Retry::new(Budgeted(budget.clone()), limit.layer(timeout));
+        inside_tokio(http::calls_of(retry))
+    })
+}
+
+fn resilience_retry<Request, Response, E>() -> RetryLayer<Request, Response, E>
 where
     E: Send + Sync + 'static,
 {
@@ -122,12 +186,15 @@ where
 
 fn resilience_breaker()
 -> impl Clone + Send + tower_service::Service<u64, Response = u64, Error = BreakerError, Future: Send> {
+    resilience_breaker_layer().layer(Bottom)
+}
+
+fn resilience_breaker_layer() -> CircuitBreakerLayer {
     CircuitBreakerLayer::builder()
         .failure_rate_threshold(0.5)
         .sliding_window_size(100)
         .build()
         .expect("good settings")
-        .layer(Bottom)
 }
 
 type BreakerError = tower_resilience_circuitbreaker::CircuitBreakerError<Fault>;

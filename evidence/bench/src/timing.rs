@@ -1,7 +1,10 @@
 //! Wall time, compared within one run.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -69,6 +72,47 @@ fn run(callers: &mut [Caller], calls: u64) -> Option<f64> {
     let shared = first_to_end.saturating_duration_since(last_to_begin);
     let undisturbed = runs.iter().all(|run| run.waited * 10 <= longest) && shared * 10 >= longest * 8;
     undisturbed.then(|| longest.as_nanos() as f64 / calls as f64)
+}
+
+/// How many threads call one target at once.
+pub const CROWDS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// How many calls a microsecond all threads together make on one target, for each of [`CROWDS`]: the best of some rounds,
+/// because other work on the machine only ever slows them down. With more threads than cores, threads are interrupted while
+/// they hold what the others need, and that is part of what is measured.
+#[must_use]
+pub fn crowds(subject: &Subject, rounds: usize, calls: u64) -> [f64; CROWDS.len()] {
+    let target = (subject.target)();
+    let mut best = [0.0; CROWDS.len()];
+    for _ in 0..rounds {
+        for (best, threads) in best.iter_mut().zip(CROWDS) {
+            let mut callers: Vec<Caller> = (0..threads).map(|_| target()).collect();
+            *best = crowd(&mut callers, calls).max(*best);
+        }
+    }
+    best
+}
+
+/// Shares the calls out among the callers.
+fn crowd(callers: &mut [Caller], calls: u64) -> f64 {
+    let each = (calls / callers.len() as u64).max(1);
+    let all = each * callers.len() as u64;
+    let barrier = Barrier::new(callers.len() + 1);
+    let took = std::thread::scope(|scope| {
+        for caller in callers {
+            scope.spawn(|| {
+                caller(each / 10);
+                barrier.wait();
+                caller(each);
+                barrier.wait();
+            });
+        }
+        barrier.wait();
+        let began = clock::now();
+        barrier.wait();
+        clock::now() - began
+    });
+    all as f64 / took.as_secs_f64() / 1e6
 }
 
 /// What one thread saw.

@@ -9,8 +9,8 @@ use retryguard_bench::{HTTP_CLIENT, HTTP_SERVER, WHOLE_STACK, subject};
 const INSTRUCTIONS: [(&str, u64); 4] = [
     (WHOLE_STACK, 950),
     (retryguard_bench::DEFAULT_POLICY, 1_185),
-    (HTTP_CLIENT, 8_880),
-    (HTTP_SERVER, 3_850),
+    (HTTP_CLIENT, 8_650),
+    (HTTP_SERVER, 3_620),
 ];
 
 /// Allocations of one call beyond those of the bare service.

@@ -11,10 +11,24 @@ const STACK_NANOS_TOGETHER: f64 = 3.0 * STACK_NANOS;
 
 const PAGE: &str = "docs/evidence/benchmarks.md";
 
+/// The subjects that many threads call at once.
+const CROWDED: &[&str] = &[
+    "bare",
+    "tower-retry",
+    "tower-limit",
+    "resilience-breaker",
+    "breaker",
+    "stack",
+    "default",
+    "http",
+    "server",
+];
+
 /// Runs every subject and writes the page.
 pub(crate) fn write() -> anyhow::Result<()> {
     xtask::parts::valgrind()?;
     let versions = versions()?;
+    let load = load();
     let subjects: Vec<Subject> = {
         let timings = table(&["--bin=speed", "--", "time"])?;
         let instructions = table(&["--bin=speed", "--", "instructions"])?;
@@ -24,7 +38,9 @@ pub(crate) fn write() -> anyhow::Result<()> {
             .map(|line| Subject::read(line, &timings, &instructions, &allocations))
             .collect::<anyhow::Result<_>>()?
     };
-    std::fs::write(PAGE, page(&subjects, &versions)).with_context(|| format!("cannot write {PAGE}"))?;
+    let crowds = table(&[&["--bin=speed", "--", "crowds"], CROWDED].concat())?;
+    std::fs::write(PAGE, page(&subjects, &crowds, &versions, load))
+        .with_context(|| format!("cannot write {PAGE}"))?;
     eprintln!("== benchmarks: {PAGE} is written");
     Ok(())
 }
@@ -124,9 +140,14 @@ fn versions() -> anyhow::Result<HashMap<String, String>> {
     Ok(versions)
 }
 
-fn page(subjects: &[Subject], versions: &HashMap<String, String>) -> String {
+fn page(
+    subjects: &[Subject],
+    crowds: &Table,
+    versions: &HashMap<String, String>,
+    load: Option<f64>,
+) -> String {
     let mut page = String::from(HEAD);
-    page += &machine();
+    page += &machine(load);
     page += TABLE_HEAD;
     for it in subjects {
         let by = match versions.get(&it.package) {
@@ -173,6 +194,7 @@ fn page(subjects: &[Subject], versions: &HashMap<String, String>) -> String {
             ));
         }
     }
+    page += &crowd_table(subjects, crowds);
     page += "\n## Where we are not there\n\n";
     page += &aims(subjects);
     if !behind.is_empty() {
@@ -182,6 +204,30 @@ fn page(subjects: &[Subject], versions: &HashMap<String, String>) -> String {
     }
     page += WHY;
     page
+}
+
+/// What many threads on one target do together, beside what one does.
+fn crowd_table(subjects: &[Subject], crowds: &Table) -> String {
+    let mut told = String::from(CROWD_HEAD);
+    let threads = crowds.get("threads").map_or(&[][..], Vec::as_slice);
+    told += "| call | package |";
+    for count in threads {
+        let _ = write!(told, " {count} |");
+    }
+    let _ = writeln!(told, "\n| --- | --- |{}", " --- |".repeat(threads.len()));
+    for it in subjects {
+        let Some(figures) = crowds.get(&it.name) else {
+            continue;
+        };
+        let alone = figures.first().copied().unwrap_or(f64::NAN);
+        let mark = if it.package == "retryguard" { "**" } else { "" };
+        let _ = write!(told, "| {mark}{}{mark} | {} |", it.what, it.package);
+        for together in figures {
+            let _ = write!(told, " {} |", figure(together / alone, 2));
+        }
+        told.push('\n');
+    }
+    told
 }
 
 /// A figure, or a dash where the machine was too busy to measure it.
@@ -233,7 +279,13 @@ fn aims(subjects: &[Subject]) -> String {
     told
 }
 
-fn machine() -> String {
+/// The load average of the last minute, where Linux says so.
+fn load() -> Option<f64> {
+    let told = std::fs::read_to_string("/proc/loadavg").ok()?;
+    told.split_whitespace().next()?.parse().ok()
+}
+
+fn machine(load: Option<f64>) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
@@ -244,14 +296,25 @@ fn machine() -> String {
     let rustc = rustc
         .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
         .unwrap_or_default();
-    format!("\nMeasured on {model}, {cores} cores, {rustc}, the release profile of this workspace.\n")
+    let mut told =
+        format!("\nMeasured on {model}, {cores} cores, {rustc}, the release profile of this workspace.\n");
+    if let Some(load) = load {
+        let busy = if load > 0.5 {
+            ": **the machine was busy with other work**, so that only the ratios of times within this run mean something, and \
+             those of several threads little. Instructions and allocations do not depend on it"
+        } else {
+            ""
+        };
+        let _ = writeln!(told, "The load average was {load:.1} at the beginning{busy}.");
+    }
+    told
 }
 
 const HEAD: &str = "\
 # Benchmarks
 
 Written by `cargo xtask evidence library-speed`; not compared by a test, because speed differs between machines. What is gated is
-what is steady: no allocation, and the instructions of the whole stack (`bench/tests/gate.rs`).
+what is steady: no allocation, and the instructions of the whole stack (`evidence/bench/tests/gate.rs`).
 
 One call that succeeds at once, on a service that is always ready: what is measured is the library alone. Peers that
 are no tower services wrap a plain function. Times are medians of many short rounds in which all subjects take
@@ -261,6 +324,15 @@ threads that take turns on a core do not meet at the target. Times of several th
 between runs, and mean little where few rounds stand behind them. Instructions are counted by callgrind, as the
 difference between a long and a short run, where reading the clock counts as the few instructions before the system
 call. No metrics recorder is installed.
+";
+
+const CROWD_HEAD: &str = "
+## Many threads on one target
+
+How many calls all threads together make in a second, as a multiple of what one thread makes: the best of five short rounds of
+the same run. 1 means that further threads add nothing, and below 1 they are in each other's way. With more threads than cores a
+thread is interrupted now and then while it holds the lock, and the others wait for it.
+
 ";
 
 const TABLE_HEAD: &str = "
@@ -285,6 +357,11 @@ retry at 277 and 163 beside it.
 Of the instructions, about 60 read the clock twice. It is the system's own, in nanoseconds; a build in which tokio's clock can be
 paused reads tokio's, which takes about 160. The lock stays: one writer is what lets a test walk the machines through
 every order of events.
+
+The rows of HTTP include the making of a request with three headers, which the bare HTTP service shows alone. Of what
+`HttpLayer` adds, about half is the map of headers of the attempt: the caller's headers are copied, because a retry needs them
+again, and up to five tags are added. `reqwest-middleware` with `reqwest-retry` and the
+stack of `tonic` were not measured.
 
 The token bucket of the AWS SDK is not in the table: it cannot be called from outside `aws-smithy-runtime` without
 the SDK's whole orchestrator. The instructions of `governor` vary by up to a fifth from run to run, because it calibrates

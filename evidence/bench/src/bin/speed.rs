@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use retryguard_bench::{instructions_per_call, subject, subjects, time};
+use retryguard_bench::{CROWDS, crowds, instructions_per_call, subject, subjects, time};
 
 #[derive(Parser)]
 struct Arguments {
@@ -30,6 +30,18 @@ enum Command {
         /// How many threads call one target.
         #[arg(long, default_value_t = 2)]
         threads: usize,
+    },
+    /// Prints how many calls a microsecond several threads on one target make together. The first line has the numbers of
+    /// threads; then each subject: name, one figure for each number of threads; tabs between them.
+    Crowds {
+        /// Only these; all of them where none is named.
+        names: Vec<String>,
+        /// How often each is timed; the best counts.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// How many calls the threads make together.
+        #[arg(long, default_value_t = 50_000)]
+        calls: u64,
     },
     /// Prints instructions a call of each subject, by callgrind: name, count; a tab between them.
     Instructions {
@@ -72,6 +84,18 @@ fn main() -> anyhow::Result<()> {
                     "{}\t{:.1}\t{:.1}\t{}",
                     subject.name, timing.alone, timing.together, timing.rounds
                 );
+            }
+        }
+        Command::Crowds { names, rounds, calls } => {
+            println!(
+                "threads\t{}",
+                CROWDS.map(|threads| threads.to_string()).join("\t")
+            );
+            for it in subjects() {
+                if names.is_empty() || names.iter().any(|name| name == it.name) {
+                    let figures = crowds(&it, rounds, calls).map(|figure| format!("{figure:.3}"));
+                    println!("{}\t{}", it.name, figures.join("\t"));
+                }
             }
         }
         Command::Instructions { name } => {

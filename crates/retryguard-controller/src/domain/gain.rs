@@ -140,6 +140,18 @@ impl Default for Measurement {
 }
 
 impl Measurement {
+    /// A measurement under a guard that goes on from retries that an earlier controller switched off. Of the time before it
+    /// has no samples to compare with, so it leaves the decision to the guard and tests later.
+    #[must_use]
+    pub fn resumed(now: Instant) -> Self {
+        Self {
+            phase: Phase::Off {
+                test_at: now.after(TEST_AFTER),
+            },
+            ..Self::default()
+        }
+    }
+
     /// The last measured gain.
     #[must_use]
     pub const fn gain(&self) -> Option<Gain> {
@@ -220,6 +232,10 @@ impl Measurement {
                 // An outage has begun during the test.
                 if tally.calls >= RECOVERED_CALLS && tally.success() < PRICE {
                     self.health.down = true;
+                    return self.suspend(now);
+                }
+                // So may a sample that covers the first moments of an outage.
+                if self.off.calls() >= LEAST_CALLS && tally.clearly_below(self.off.success() - DROP) {
                     return self.suspend(now);
                 }
                 if settled {

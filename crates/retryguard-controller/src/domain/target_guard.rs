@@ -130,8 +130,12 @@ impl TargetGuard {
             Basis::Guard {
                 guard,
                 own_decision: false,
+                measurement,
                 ..
-            } => **guard = Guard::resume(*guard.settings(), state, now),
+            } => {
+                **guard = Guard::resume(*guard.settings(), state, now);
+                **measurement = Measurement::resumed(now);
+            }
             // What this guard has decided by itself is newer than what was found.
             Basis::Guard { .. } | Basis::Found { .. } => return,
         }
@@ -160,11 +164,16 @@ impl TargetGuard {
                 "nothing speaks against retries so far".clone_into(&mut self.reason);
             }
             let guard = Box::new(Guard::resume(*settings, state, now));
+            let measurement = if state == State::On {
+                Measurement::default()
+            } else {
+                Measurement::resumed(now)
+            };
             self.basis = Basis::Guard {
                 guard,
                 last_data: now,
                 own_decision: false,
-                measurement: Box::default(),
+                measurement: Box::new(measurement),
                 advice: Advice::AsGuarded,
             };
         }
@@ -374,5 +383,54 @@ fn word(reason: &Reason) -> &'static str {
         "quiet"
     } else {
         "other"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::target::TargetName;
+
+    /// A restarted controller measured retries that it found switched off as if it had switched them off itself. It had no
+    /// samples from before, so that nothing could come of it, and retries stayed off for five samples more.
+    #[test]
+    fn retries_that_were_found_off_come_back_when_the_guard_lets_them() {
+        let rules = Hysteresis {
+            cool_down: Duration::from_secs(1),
+            ..Hysteresis::default()
+        };
+        let settings = guard::Settings {
+            mode: Mode::Hysteresis(rules),
+            ..guard::Settings::default()
+        };
+        let reading = Reading {
+            target: TargetName::new("reviews"),
+            counts: Counts {
+                calls: 100,
+                rejected: Some(0),
+                retries: Some(0),
+                failed: Some(0),
+                ..Counts::default()
+            },
+            age: Duration::ZERO,
+        };
+        // The data plane may say what it holds before the first reading, or after it.
+        for found_at in [1, 2] {
+            let mut guard = TargetGuard::new(vec![settings], Instant::ZERO);
+            let read = |guard: &mut TargetGuard, second| {
+                guard.read(&reading, &Limits::default(), Instant::from_secs(second));
+                guard.desired()
+            };
+            if found_at == 2 {
+                assert_eq!(read(&mut guard, 1), RetryState::Original);
+            }
+            guard.adopt(RetryState::Off, Instant::from_secs(found_at));
+            assert_eq!(guard.desired(), RetryState::Off);
+            let begin = found_at + 1;
+            let back = (begin..60).find(|second| read(&mut guard, *second) != RetryState::Off);
+            assert!(back.is_some_and(|back| back <= begin + 1), "{back:?}");
+        }
     }
 }

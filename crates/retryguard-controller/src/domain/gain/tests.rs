@@ -195,6 +195,21 @@ fn an_outage_is_off_and_its_end_brings_retries_back_within_two_samples() {
     assert!(play.is_on());
 }
 
+/// Retries were on for 2.3 s of an outage, because a test had begun right before it.
+#[test]
+fn a_sample_that_covers_the_beginning_of_an_outage_ends_a_test() {
+    let mut play = Play::new();
+    play.play(World::Calm, 20);
+    let overload = World::Overload(300.0, 200.0);
+    play.play(overload, 6);
+    while !play.is_on() {
+        play.play(overload, 1);
+    }
+    // Four of ten calls meet the outage, and half of the others succeed.
+    play.play(World::Overload(300.0, 90.0), 1);
+    assert!(!play.is_on());
+}
+
 #[test]
 fn the_four_phases_in_a_row() {
     let mut play = Play::new();

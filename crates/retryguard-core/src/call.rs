@@ -53,6 +53,8 @@ pub struct Call {
     replayable: bool,
     /// Whether it is made while a request is served.
     inner: bool,
+    /// Whether the retry that waits takes the place of an attempt that reached nothing.
+    replaces: bool,
     overrides: Overrides,
     ticket: Ticket,
     state: State,
@@ -137,6 +139,7 @@ impl Call {
             retries: 0,
             hedges: 0,
             last_delay: 0,
+            replaces: false,
             failed: 0,
             last_failure: None,
             charge: None,
@@ -321,7 +324,7 @@ impl Call {
                     target.leave_queue(self.ticket);
                     return self.unsent(queued.kind, charge, refusal, target, now, chance);
                 }
-                if target.has_closed_to(queued.kind, self.criticality, now) {
+                if target.has_closed_to(queued.kind, self.replaces, self.criticality, now) {
                     target.leave_queue(self.ticket);
                     return match queued.kind {
                         AttemptKind::Retry => self.end_back_off(charge, target, now, chance),

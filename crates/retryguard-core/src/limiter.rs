@@ -27,12 +27,12 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// At most 1000; congested at twice the usual latency; late at a third of the time that attempts have.
+    /// At most 1000; congested at twice the usual latency; late at 40 % of the time that attempts have.
     fn default() -> Self {
         Self {
             most: 1000,
             tolerance: Ratio::from_parts(2 * Ratio::PARTS),
-            late: Ratio::percent(33),
+            late: Ratio::percent(40),
         }
     }
 }
@@ -90,6 +90,8 @@ const LEAST_SHARE: f64 = 0.1;
 /// A smaller share of timeouts is taken for lost messages: by a client that makes few calls, and by others.
 const LATE: f64 = 0.25;
 const MOSTLY: f64 = 0.6;
+/// Answers that take a smaller share of the time that attempts have did not come out of a queue that makes others late.
+const FAST: f64 = 0.4;
 /// The usual time between two attempts of a client that makes few calls, in nanoseconds.
 const FEW: f64 = 0.5e9;
 /// The deepest single cut.
@@ -254,10 +256,11 @@ impl Limiter {
         }
     }
 
-    /// Whether timeouts come from a queue and not from lost messages. What succeeds is slow then; a client that makes few
-    /// calls knows too little of that and goes by the timeouts alone.
+    /// Whether timeouts come from a queue and not from lost messages. What succeeds is slow then. A client that makes few
+    /// calls knows too little of what is usual: it asks how much of its time an answer took.
     fn is_late(&self, pace: &Pace) -> bool {
-        let most = if self.gap > FEW { LATE } else { MOSTLY };
+        let fast = pace.recent() > 0.0 && pace.recent() < FAST * pace.allowed();
+        let most = if self.gap > FEW && !fast { LATE } else { MOSTLY };
         self.late > most || pace.is_slow()
     }
 
@@ -265,11 +268,7 @@ impl Limiter {
     #[inline]
     fn aim(&self, pace: &Pace, trust: f64) -> f64 {
         let tolerated = (1.0 + (self.settings.tolerance.as_f64() - 1.0) * trust) * pace.usual();
-        let late = if pace.usual() > 0.0 {
-            (self.settings.late.as_f64() * pace.allowed()).max(2.0 * pace.usual())
-        } else {
-            0.8 * pace.allowed()
-        };
+        let late = self.settings.late.as_f64() * pace.allowed();
         if pace.allowed() > 0.0 && pace.recent() > late {
             return late / pace.recent();
         }

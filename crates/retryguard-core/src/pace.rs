@@ -22,6 +22,8 @@ pub(crate) struct Pace {
     last_end: Instant,
     /// The latency of the last success.
     last: f64,
+    /// The variance of the recent latency, in variances of a single one.
+    noise: f64,
 }
 
 /// Of how many successes the recent latency is averaged.
@@ -33,6 +35,9 @@ const FIRST_BATCH: u32 = 8;
 const MARGIN: f64 = 5.0;
 /// Answers that take so many times as long as usual come from a queue.
 const SLOW: f64 = 1.5;
+/// And so many standard errors of the recent latency more than usual, where times vary as much as exponential ones do: an
+/// average of few answers is often above what is usual.
+const CERTAIN: f64 = 2.0;
 /// How far the usual latency follows a batch that is faster, and one that is slower.
 const FALL: f64 = 0.25;
 const RISE: f64 = 0.02;
@@ -48,6 +53,7 @@ impl Default for Pace {
             batch_size: FIRST_BATCH,
             last_end: Instant::ZERO,
             last: 0.0,
+            noise: RECENT / (2.0 - RECENT),
         }
     }
 }
@@ -82,6 +88,8 @@ impl Pace {
             } else {
                 weight
             };
+            let kept = 1.0 - weight;
+            self.noise = kept * kept * self.noise + weight * weight;
             follow(&mut self.recent, latency, weight);
             self.batch += latency;
             self.batched += 1;
@@ -138,7 +146,7 @@ impl Pace {
     /// Whether answers take so much longer than usual that a queue must be the cause.
     #[inline]
     pub(crate) fn is_slow(&self) -> bool {
-        self.slower() > SLOW
+        self.slower() > SLOW.max(1.0 + CERTAIN * self.noise.sqrt())
     }
 
     /// Whether the last success was about as fast as usual: nothing stood in its way.
@@ -193,4 +201,40 @@ impl Pace {
 #[inline]
 fn follow(average: &mut f64, value: f64, share: f64) {
     *average += (value - *average) * if *average == 0.0 { 1.0 } else { share };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers that take 50 ms and 250 ms in turn, so many milliseconds apart: how often they are called slow.
+    fn varied(gap: u64) -> u32 {
+        let mut pace = Pace::default();
+        let mut slow = 0;
+        for number in 0..400_u64 {
+            let now = Instant::from_millis(number * gap);
+            let latency = if number % 2 == 0 { 50_000_000 } else { 250_000_000 };
+            pace.on_end(true, false, latency, None, now);
+            slow += u32::from(pace.is_slow());
+        }
+        slow
+    }
+
+    #[test]
+    fn the_average_of_a_few_answers_is_not_called_slow_by_chance() {
+        assert_eq!(varied(10), 0);
+        assert_eq!(varied(2000), 0);
+    }
+
+    #[test]
+    fn answers_that_take_three_times_as_long_are_slow_at_any_rate() {
+        for gap in [10, 2000] {
+            let mut pace = Pace::default();
+            for number in 0..200_u64 {
+                let latency = if number < 100 { 50_000_000 } else { 150_000_000 };
+                pace.on_end(true, false, latency, None, Instant::from_millis(number * gap));
+            }
+            assert!(pace.is_slow(), "{gap}");
+        }
+    }
 }

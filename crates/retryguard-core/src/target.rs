@@ -46,6 +46,7 @@ use crate::{
     guard::{self, Guard, Sample},
     hedge::Hedge,
     latency::Latencies,
+    outcome::{Failure, FailureKind},
     pace::Pace,
     patience::Patience,
     ratio::Ratio,
@@ -322,6 +323,15 @@ impl Target {
     #[inline]
     pub(crate) fn is_productive(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::is_productive)
+    }
+
+    /// Whether a retry after this failure adds nothing to the target's load: the attempt reached nothing, while others
+    /// are answered.
+    #[inline]
+    pub(crate) fn can_replace(&self, failure: &Failure) -> bool {
+        failure.kind == FailureKind::Unreachable
+            && !self.is_awaited()
+            && self.guard.as_ref().is_some_and(Guard::is_answered)
     }
 
     /// When a retry that falls due at `at` is sent.

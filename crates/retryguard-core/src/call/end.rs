@@ -10,6 +10,10 @@ use crate::{
     time::Instant,
 };
 
+/// So many retries that take the place of an attempt which reached nothing are sent almost at once: another replica may
+/// answer. Further ones wait, because nothing may answer for a while.
+const AT_ONCE: u8 = 2;
+
 impl Call {
     #[inline]
     pub(super) fn succeed(&mut self, number: u8, target: &mut Target) -> Step {
@@ -78,11 +82,18 @@ impl Call {
         if !self.replayable {
             return Err(Refusal::NotReplayable);
         }
-        if self.retries >= target.most_retries(self.overrides.retries) || self.sent == u8::MAX {
+        // An attempt that reached nothing was no load: the retry takes its place.
+        let replaces = target.can_replace(failure);
+        let most = if replaces {
+            self.overrides.retries.unwrap_or(rules.retries)
+        } else {
+            target.most_retries(self.overrides.retries)
+        };
+        if self.retries >= most || self.sent == u8::MAX {
             return Err(Refusal::AttemptsUsed);
         }
         // Where it is clear that retries help, waiting ever longer would only use the deadline up.
-        let productive = target.is_productive();
+        let productive = replaces || target.is_productive();
         let retry = if productive {
             1
         } else {
@@ -93,7 +104,9 @@ impl Call {
             .delay_nanos(retry, self.last_delay, chance)
             .ok_or(Refusal::DelayTooLong)?;
         let delay = chance.delay(u32::from(self.retries) + 1, delay);
-        let delay = if productive {
+        let delay = if replaces && self.retries < AT_ONCE {
+            delay.min(target.short_delay(delay) / 8)
+        } else if productive {
             delay.min(target.short_delay(delay))
         } else {
             delay
@@ -107,7 +120,7 @@ impl Call {
         if self.inner && target.measures() && now.until(at) > target.inner_wait() {
             return Err(Refusal::RetryAfter);
         }
-        let later = if self.inner {
+        let later = if self.inner || replaces {
             at
         } else {
             target.put_off(at, chance)
@@ -117,7 +130,12 @@ impl Call {
         } else {
             at
         };
-        let charge = target.allow_again(failure.kind == FailureKind::Timeout, at, now, chance)?;
+        let charge = if replaces {
+            None
+        } else {
+            target.allow_again(failure.kind == FailureKind::Timeout, at, now, chance)?
+        };
+        self.replaces = replaces;
         self.last_delay = delay;
         Ok((at, charge))
     }

@@ -25,7 +25,7 @@ impl Call {
             if !self.replayable {
                 return Err(Refusal::NotReplayable);
             }
-            if self.retries >= target.most_retries(self.overrides.retries) {
+            if !self.replaces && self.retries >= target.most_retries(self.overrides.retries) {
                 return Err(Refusal::AttemptsUsed);
             }
         }
@@ -112,7 +112,7 @@ impl Call {
     ) -> Step {
         let refusal = if target.gate().forbids_retries(now) {
             Refusal::TargetForbids
-        } else if !target.retries_flow(now) {
+        } else if !self.replaces && !target.retries_flow(now) {
             Refusal::Guard
         } else {
             let until = target.gate().retry_at(now, self.criticality, None, now, chance);

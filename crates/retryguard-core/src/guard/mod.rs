@@ -331,6 +331,15 @@ impl Guard {
             .is_some_and(|machine| machine.state() == State::On)
     }
 
+    /// Whether the guard measures and enough attempts succeed lately for a retry to be worth its price.
+    #[inline]
+    pub(crate) fn is_answered(&self) -> bool {
+        match (&self.machine, &self.settings.mode) {
+            (Machine::Response(machine), Mode::Response(rules)) => machine.is_answered(rules),
+            _ => false,
+        }
+    }
+
     #[inline]
     pub(crate) fn arm(&self, now: Instant) -> Arm {
         self.response().map_or(Arm::Neither, |machine| machine.arm(now))

@@ -161,6 +161,11 @@ impl Machine {
         self.gain
     }
 
+    /// Whether enough attempts succeed lately.
+    pub(super) fn is_answered(&self, rules: &Response) -> bool {
+        self.succeeding > rules.price.as_f64()
+    }
+
     pub(super) fn set_clock(&mut self, clock: Option<WallClock>) {
         self.clock = clock;
     }

@@ -65,13 +65,19 @@ impl Target {
     }
 
     /// Whether the target as a whole has turned attempts of this kind away since one was decided.
-    pub(crate) fn has_closed_to(&self, kind: AttemptKind, criticality: Criticality, now: Instant) -> bool {
+    pub(crate) fn has_closed_to(
+        &self,
+        kind: AttemptKind,
+        replaces: bool,
+        criticality: Criticality,
+        now: Instant,
+    ) -> bool {
         match kind {
             AttemptKind::First => self.gate.holds_first(criticality, now).is_some(),
             AttemptKind::Retry | AttemptKind::Hedge => {
                 self.gate.holds_again(criticality, now)
                     || self.gate.forbids_retries(now)
-                    || !self.retries_flow(now)
+                    || !(replaces || self.retries_flow(now))
             }
         }
     }

@@ -164,8 +164,8 @@ section! {
             `adaptive`, which reads latency from successes alone, so that random failures and timeouts are \
             not taken for load";
         /// The share of an attempt's time that answers may take before they are called late (`adaptive`).
-        "late" late: Share where Ratio::percent(5)..=Ratio::ONE => "33%", "work times vary: an answer that takes a third \
-            of the time on average takes all of it now and then";
+        "late" late: Share where Ratio::percent(5)..=Ratio::ONE => "40%", "work times vary: where answers take 40 % of \
+            the time on average, some take all of it";
         /// The limit (`fixed`).
         "limit" limit: u32 where 1..=MANY => "100", "at 50 ms an answer that is 2000 calls a second, more than most \
             processes make";

@@ -171,3 +171,97 @@ fn where_little_fails_nothing_is_put_off() {
         "the last retry came within its back-off: {longest}"
     );
 }
+
+fn mostly(share: u32, kind: FailureKind) -> impl FnMut(u64, &mut SplitMix) -> Outcome {
+    move |_, chance| {
+        if chance.happens(Ratio::percent(share)) {
+            failed(kind)
+        } else {
+            Outcome::Success
+        }
+    }
+}
+
+/// One replica of two is gone. A retry is no more load than the attempt that reached nothing.
+#[test]
+fn a_retry_takes_the_place_of_an_attempt_that_reached_nothing() {
+    let (_, rejected, _) = run(None, 60, mostly(50, FailureKind::Overload));
+    assert!(rejected < 0.7, "{rejected}: the budget bounds these");
+    let (target, unreachable, _) = run(None, 60, mostly(50, FailureKind::Unreachable));
+    assert_eq!(target.guard_state(), guard::State::Ramping { step: 0 });
+    assert!(unreachable > 0.99, "{unreachable}");
+}
+
+#[test]
+fn nothing_takes_its_place_where_nothing_is_reached() {
+    let (_, _, attempts) = run(CLOCK, 60, mostly(100, FailureKind::Unreachable));
+    assert!(attempts < 1.1, "{attempts}");
+}
+
+/// Such a retry may have to wait for a place. It is sent when it has one, though other retries are suspended.
+#[test]
+fn a_retry_that_waits_to_take_a_place_is_sent_once_it_has_one() {
+    let mut settings = measured();
+    settings.bulkhead = Some(retryguard_core::bulkhead::Settings {
+        wait: ms(1000),
+        ..bulkhead(1, 8)
+    });
+    let mut target = target(settings);
+    target.set_clock(CLOCK);
+    // Every second call is rejected, and so is every retry.
+    let mut now = 0;
+    for number in 0..2000 {
+        let mut call = started(number, &mut target, at(now));
+        if number % 2 == 0 {
+            end(&mut call, 1, &Outcome::Success, &mut target, at(now + 1));
+        } else {
+            end(
+                &mut call,
+                1,
+                &failed(FailureKind::Overload),
+                &mut target,
+                at(now + 1),
+            );
+            if let Some(due) = call.next_timer()
+                && let Step::Send(attempt) =
+                    call.on_timer(&mut target, due, &mut retryguard_core::chance::Lowest)
+            {
+                now = due.as_nanos().div_ceil(1_000_000);
+                end(
+                    &mut call,
+                    attempt.number,
+                    &failed(FailureKind::Overload),
+                    &mut target,
+                    at(now + 1),
+                );
+            }
+        }
+        call.abandon(&mut target);
+        now += 10;
+    }
+    assert_eq!(target.guard_state(), guard::State::Off);
+    let mut waits = started(1, &mut target, at(now));
+    assert_eq!(
+        end(
+            &mut waits,
+            1,
+            &failed(FailureKind::Unreachable),
+            &mut target,
+            at(now)
+        ),
+        Step::Wait
+    );
+    let mut other = started(2, &mut target, at(now));
+    let due = waits.next_timer().expect("it waits before its retry");
+    let chance = &mut retryguard_core::chance::Lowest;
+    assert_eq!(
+        waits.on_timer(&mut target, due, chance),
+        Step::Wait,
+        "for a place"
+    );
+    let later = due.after(ms(5));
+    end(&mut other, 1, &Outcome::Success, &mut target, later);
+    assert_eq!(target.next_granted(), Some(retryguard_core::bulkhead::Ticket(1)));
+    sent(waits.on_place(&mut target, later, chance));
+    waits.abandon(&mut target);
+}

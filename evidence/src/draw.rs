@@ -44,7 +44,8 @@ impl FreshDraw {
         parts.extend(named(ORACLE));
         let parts = tournament::draw(&parts, &plan, self.worlds, &|| ());
         let mut files = draw.files();
-        files.retain(|(name, _)| !name.starts_with("worlds/"));
+        // The table has every figure of the JSON in a tenth of its lines.
+        files.retain(|(name, _)| !name.starts_with("worlds/") && name != "result.json");
         for (name, text) in &mut files {
             if name == "README.md" {
                 *text = self.page(text, &draw, &parts);

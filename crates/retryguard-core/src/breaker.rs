@@ -437,7 +437,12 @@ impl Breaker {
                 self.consecutive >= limit
             }
             Trip::Silence(least) => {
-                self.note_gap(now);
+                if self.consecutive == 0 {
+                    self.note_gap(now);
+                } else {
+                    // Retries follow a failure, and not at the usual times.
+                    self.last_end = now;
+                }
                 self.consecutive = self.consecutive.saturating_add(1);
                 self.silence += match end {
                     End::TimedOut => TIMEOUT,

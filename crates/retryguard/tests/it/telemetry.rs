@@ -371,8 +371,15 @@ async fn every_retry_and_every_refusal_is_an_event() {
     let events = Events::default();
     let _guard = tracing::subscriber::set_default(events.clone());
     let policy = crate::support::only("maxRetries: 1, breaker: { trip: consecutive, failures: 2 }");
-    let target = retryguard::target(&policy, "it");
     let no = || async { Err::<(), _>(std::io::Error::other("no")) };
+    // Other tests may be the first to reach one of these events, at the moment when this test's subscriber appears, and
+    // switch it off for all. So every one is reached once, and then asked for anew.
+    let before = retryguard::target(&policy, "before");
+    retryguard::call(&before, no).await.unwrap_err();
+    retryguard::call(&before, no).await.unwrap_err();
+    tracing::callsite::rebuild_interest_cache();
+    events.0.lock().unwrap().clear();
+    let target = retryguard::target(&policy, "it");
     retryguard::call(&target, no).await.unwrap_err();
     retryguard::call(&target, no).await.unwrap_err();
     let seen = events.0.lock().unwrap().clone();

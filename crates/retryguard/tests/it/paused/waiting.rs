@@ -58,7 +58,8 @@ async fn a_call_waits_while_the_target_is_down_and_succeeds_after_its_recovery()
     sleep(4_000).await;
     assert!(calls.iter().all(|call| !call.is_finished()), "all of them wait");
     let probes = service.attempts() - before;
-    assert!((2..=40).contains(&probes), "{probes} probes in four seconds");
+    // A quarter of the hundred attempts a second that were usual.
+    assert!((2..=100).contains(&probes), "{probes} probes in four seconds");
     service.goes_on([status(200).after(10)]);
     let (took, results) = timed(async {
         let mut results = Vec::new();

@@ -437,10 +437,10 @@ impl Breaker {
                 self.consecutive >= limit
             }
             Trip::Silence(least) => {
-                if self.consecutive == 0 {
+                // A retry that follows at once says nothing of the usual time between attempts.
+                if now.nanos_since(self.last_end) as f64 >= self.gap {
                     self.note_gap(now);
                 } else {
-                    // Retries follow a failure, and not at the usual times.
                     self.last_end = now;
                 }
                 self.consecutive = self.consecutive.saturating_add(1);

@@ -53,7 +53,7 @@ pub struct Call {
     replayable: bool,
     /// Whether it is made while a request is served.
     inner: bool,
-    /// Whether the retry that waits takes the place of an attempt that reached nothing.
+    /// Whether the retry that waits takes the place of an attempt that reached nothing, or of a probe.
     replaces: bool,
     overrides: Overrides,
     ticket: Ticket,

@@ -135,7 +135,8 @@ impl Call {
         } else {
             target.allow_again(failure.kind == FailureKind::Timeout, at, now, chance)?
         };
-        self.replaces = replaces;
+        // So it does where the attempt was a probe of a target that is down: the call has not been tried yet.
+        self.replaces = replaces || target.is_awaited();
         self.last_delay = delay;
         Ok((at, charge))
     }

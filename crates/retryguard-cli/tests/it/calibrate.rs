@@ -61,7 +61,8 @@ impl Payments {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
+        // The pipe stays open: the service has more to print.
+        BufReader::new(child.stdout.as_mut().unwrap())
             .read_line(&mut line)
             .unwrap();
         let address = line

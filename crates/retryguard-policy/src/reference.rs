@@ -172,8 +172,9 @@ mod tests {
 
     /// The form that a key belongs to, where its documentation names one that is not the default.
     fn form_of(key: &str, about: &str) -> &'static str {
-        const FORMS: [(&str, &str); 7] = [
+        const FORMS: [(&str, &str); 8] = [
             ("(`adaptive`)", "form: adaptive, "),
+            ("(`rate` with `slowCall`)", "trip: rate, slowCall: 1s, "),
             ("(`rate`", "trip: rate, "),
             ("(`hysteresis`", "mode: hysteresis, "),
             ("(`quota`)", "form: quota, "),

@@ -108,8 +108,8 @@ section! {
         "slowCall" slow_call: OrOff<Duration> where MILLI..=HOUR => "off", "what is slow depends on the target. A breaker \
             that opens for slow answers refuses work that would have succeeded: it is for targets whose late answers are \
             of no use, and `attemptTimeout` does the same for single calls";
-        /// The share of slow attempts that opens it, once there are `minimumCalls` of them all (`rate`). A probe that is slow
-        /// has failed.
+        /// The share of slow attempts that opens it, once there are `minimumCalls` of them all (`rate` with `slowCall`). A
+        /// probe that is slow has failed.
         "slowCallRatio" slow_call_ratio: Share where Ratio::percent(1)..=Ratio::ONE => "80%", "as `ratio`, and for the \
             same reason";
         /// The failures that open it (`count`, `consecutive`), and 10 of them under `silence`, where a timeout counts as half

@@ -13,8 +13,6 @@ pub(super) const STEPS: usize = 1_500;
 const ROUNDS: usize = 12;
 /// By how much a round shall shrink the residual.
 const ROUND: f64 = 1e-6;
-/// Values below this part of the average one need not have digits of their own where only sums are wanted.
-const FLOOR: f64 = 1e-6;
 /// Sweeps, to and fro, that find the height of every value.
 const FIRST: usize = 20;
 /// Sweeps after which a value that is still 0 is too far from everything that is earned.
@@ -116,19 +114,16 @@ impl Gradients {
     ) -> Option<Vec<f64>> {
         let x = self.near(x, b, most)?;
         let mut steps = 3 * most;
-        let floor = floor(&x, sums);
-        let (x, _) = self.refine(b, x, ROUND, floor, &mut steps)?;
+        let (x, _) = self.refine(b, x, ROUND, &mut steps)?;
         // What a residual of the height of x in every state adds up to: the v of the proof, a tenth is close enough.
-        let heights: Vec<f64> = x.iter().map(|x| x + floor).collect();
-        let (v, _) = self.refine(&heights, self.first(&heights)?, 0.1, 0.0, &mut steps)?;
+        let (v, _) = self.refine(&x, self.first(&x)?, 0.1, &mut steps)?;
         // Where not even the last digit would do, the rest is not worth its steps; and no more digits are sought than will do.
-        let reach = self.shares.reach(&v, &x, floor, sums)?;
+        let reach = self.shares.reach(&v, &x, sums)?;
         if reach * LAST_DIGIT > ACCEPTED {
             return None;
         }
-        drop(heights);
-        let (x, residual) = self.refine(b, x, ACCEPTED / reach / 2.0, floor, &mut steps)?;
-        (self.shares.reach(&v, &x, floor, sums)? * residual <= ACCEPTED).then_some(x)
+        let (x, residual) = self.refine(b, x, ACCEPTED / reach / 2.0, &mut steps)?;
+        (self.shares.reach(&v, &x, sums)? * residual <= ACCEPTED).then_some(x)
     }
 
     /// A solution with about the right height in every state. Sweeps alone may leave states that are far from all that is earned lower by
@@ -149,23 +144,16 @@ impl Gradients {
         Some(x)
     }
 
-    /// A better solution than `x`, and the largest part that its residual, with rounding, has of it and `floor` (while it is wanted to
-    /// the last digits) or of `b` (while a rough one will do, and `b` has no zeros).
-    fn refine(
-        &self,
-        b: &[f64],
-        mut x: Vec<f64>,
-        wanted: f64,
-        floor: f64,
-        steps: &mut usize,
-    ) -> Option<(Vec<f64>, f64)> {
+    /// A better solution than `x`, and the largest part that its residual, with rounding, has of it (while it is wanted to the last
+    /// digits) or of `b` (while a rough one will do, and `b` has no zeros).
+    fn refine(&self, b: &[f64], mut x: Vec<f64>, wanted: f64, steps: &mut usize) -> Option<(Vec<f64>, f64)> {
         let rough = wanted > ROUND;
         let mut r = vec![0.0; b.len()];
         let mut best = (Vec::new(), f64::INFINITY);
         for _ in 0..ROUNDS {
             let scale: Vec<f64> = match rough {
                 true => b.to_vec(),
-                false => x.iter().map(|x| x + floor).collect(),
+                false => x.clone(),
             };
             let size = self.shares.distance(b, &x, &scale, &mut r);
             if !size.is_finite() {
@@ -295,21 +283,6 @@ impl Gradients {
         }
         found
     }
-}
-
-/// What a residual may have in every state beside its part of the value there, where only sums are wanted: so little of the average value
-/// that it adds nothing to them. States that are visited once in 1e100 times then cost no steps.
-fn floor(x: &[f64], sums: &[Vec<f64>]) -> f64 {
-    if sums.is_empty() {
-        return 0.0;
-    }
-    let average = x.iter().sum::<f64>() / x.len() as f64;
-    let averages = sums.iter().map(|weights| {
-        let sum: f64 = weights.iter().zip(x).map(|(weight, x)| weight * x).sum();
-        sum / weights.iter().sum::<f64>()
-    });
-    // A sum without weights has no average, and the comparison passes over it.
-    FLOOR * averages.fold(average, f64::min)
 }
 
 /// Adds a change where the value stays above 0.

@@ -157,17 +157,17 @@ impl Shares {
             .fold(0.0, f64::max)
     }
 
-    /// By how much a residual that is everywhere the same part of `x` and `floor` may have changed `x`, for each unit of it: with A v >= c
-    /// (x + floor) and a residual of at most ρ (x + floor), no error is above ρ v / c. The change is that of the state where it is largest, in parts of its value, or
+    /// By how much a residual that is everywhere the same part of `x` may have changed `x`, for each unit of it: with A v >= c x and a
+    /// residual of at most ρ x, no error is above ρ v / c. The change is that of the state where it is largest, in parts of its value, or
     /// where there are `sums`, weights that are not negative, that of the sum where it is.
-    pub(super) fn reach(&self, v: &[f64], x: &[f64], floor: f64, sums: &[Vec<f64>]) -> Option<f64> {
+    pub(super) fn reach(&self, v: &[f64], x: &[f64], sums: &[Vec<f64>]) -> Option<f64> {
         let mut negative = vec![0.0; v.len()];
         let noise = self.residual(&vec![0.0; v.len()], v, &mut negative);
         let least = negative
             .iter()
             .zip(&noise)
             .zip(x)
-            .map(|((negative, noise), x)| (-negative - noise) / (x + floor))
+            .map(|((negative, noise), x)| (-negative - noise) / x)
             .fold(f64::INFINITY, f64::min);
         let most = if sums.is_empty() {
             v.iter().zip(x).map(|(v, x)| v / x).fold(0.0, f64::max)
@@ -197,7 +197,7 @@ impl Shares {
         }
         let v = self.sweeps(&x, 0.1)?;
         let residual = self.distance(b, &x, &x, &mut vec![0.0; b.len()]);
-        (self.reach(&v, &x, 0.0, &[])? * residual <= ACCEPTED).then_some(x)
+        (self.reach(&v, &x, &[])? * residual <= ACCEPTED).then_some(x)
     }
 
     /// Sweeps to and fro from 0 until one pair changes no value by more than the part `wanted`.

@@ -60,6 +60,7 @@ pub const LONGEST_ID: usize = 255;
 pub const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Consumers with different names do not see each other's marks.
+#[cfg(any(test, feature = "postgres", feature = "redis", feature = "sqlite"))]
 fn check_consumer(consumer: &str) -> Result<(), StoreError> {
     check("name of a consumer", consumer, LONGEST_CONSUMER)
 }

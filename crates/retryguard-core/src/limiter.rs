@@ -90,8 +90,6 @@ const LEAST_SHARE: f64 = 0.1;
 /// A smaller share of timeouts is taken for lost messages: by a client that makes few calls, and by others.
 const LATE: f64 = 0.25;
 const MOSTLY: f64 = 0.6;
-/// Answers that take a smaller share of the time that attempts have did not come out of a queue that makes others late.
-const FAST: f64 = 0.4;
 /// The usual time between two attempts of a client that makes few calls, in nanoseconds.
 const FEW: f64 = 0.5e9;
 /// The deepest single cut.
@@ -259,16 +257,22 @@ impl Limiter {
     /// Whether timeouts come from a queue and not from lost messages. What succeeds is slow then. A client that makes few
     /// calls knows too little of what is usual: it asks how much of its time an answer took.
     fn is_late(&self, pace: &Pace) -> bool {
-        let fast = pace.recent() > 0.0 && pace.recent() < FAST * pace.allowed();
+        let fast = pace.recent() > 0.0 && pace.recent() < self.late_after(pace);
         let most = if self.gap > FEW && !fast { LATE } else { MOSTLY };
         self.late > most || pace.is_slow()
+    }
+
+    /// From what latency on answers are late.
+    #[inline]
+    fn late_after(&self, pace: &Pace) -> f64 {
+        self.settings.late.as_f64() * pace.allowed()
     }
 
     /// By what factor the latency should change; one where it may stay as it is.
     #[inline]
     fn aim(&self, pace: &Pace, trust: f64) -> f64 {
         let tolerated = (1.0 + (self.settings.tolerance.as_f64() - 1.0) * trust) * pace.usual();
-        let late = self.settings.late.as_f64() * pace.allowed();
+        let late = self.late_after(pace);
         if pace.allowed() > 0.0 && pace.recent() > late {
             return late / pace.recent();
         }

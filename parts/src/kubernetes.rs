@@ -117,6 +117,19 @@ impl Kubernetes {
     /// When curl does not start.
     #[must_use]
     pub fn dry_run(&self, path: &str, manifest: &Path) -> String {
+        self.post(&format!("{path}?dryRun=All"), manifest)
+    }
+
+    /// As [`Kubernetes::dry_run`], and keeps the object.
+    ///
+    /// # Panics
+    /// When curl does not start.
+    #[must_use]
+    pub fn create(&self, path: &str, manifest: &Path) -> String {
+        self.post(path, manifest)
+    }
+
+    fn post(&self, path: &str, manifest: &Path) -> String {
         let answer = Command::new(need("curl"))
             .args(["--silent", "--show-error", "--noproxy", "*", "--cacert"])
             .arg(self.authority())
@@ -124,7 +137,7 @@ impl Kubernetes {
             .args(["--header", "Content-Type: application/yaml"])
             .arg("--data-binary")
             .arg(format!("@{}", manifest.display()))
-            .arg(format!("{}{path}?dryRun=All", self.url()))
+            .arg(format!("{}{path}", self.url()))
             .output()
             .expect("curl starts");
         String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).into_owned()

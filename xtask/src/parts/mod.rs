@@ -5,6 +5,7 @@
 
 mod aws;
 mod chromium;
+mod definitions;
 mod envoy;
 mod haproxy;
 mod kubernetes;
@@ -47,6 +48,8 @@ pub fn begin() -> anyhow::Result<Begun> {
 pub enum One {
     /// The API server, etcd and what builds them.
     Kubernetes,
+    /// The definitions of Istio and of the Gateway API.
+    MeshDefinitions,
 }
 
 /// Installs what is missing, or what one part needs, and prints the environment, as a shell reads it.
@@ -54,6 +57,7 @@ pub fn print(one: Option<One>) -> anyhow::Result<()> {
     let variables = match one {
         None => install(begin()?)?,
         Some(One::Kubernetes) => vec![kubernetes::begin()?.finish()?],
+        Some(One::MeshDefinitions) => vec![definitions::install()?],
     };
     for (name, value) in variables {
         println!("export {name}='{}'", value.to_string_lossy());
@@ -79,7 +83,11 @@ pub fn install(begun: Begun) -> anyhow::Result<Variables> {
     databases()?;
     prometheus::install()?;
     haproxy::install()?;
-    all.extend([envoy::install()?, begun.kubernetes.finish()?]);
+    all.extend([
+        envoy::install()?,
+        definitions::install()?,
+        begun.kubernetes.finish()?,
+    ]);
     Ok(all)
 }
 

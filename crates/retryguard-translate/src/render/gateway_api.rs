@@ -134,7 +134,12 @@ fn constraint(view: &View<'_>, losses: &mut Losses) -> Option<Value> {
     let number = whole as u32;
     constraint["budget"]["percent"] = json!(number);
     if let Some(budget::Settings::Ratio { window, reserve, .. }) = view.service.target.budget {
-        constraint["budget"]["interval"] = json!(duration(window, view, losses));
+        // The API server refuses a shorter one.
+        let interval = window.max(Duration::from_secs(1));
+        if interval != window {
+            losses.add(view.service, "the budget's interval becomes 1s");
+        }
+        constraint["budget"]["interval"] = json!(duration(interval, view, losses));
         let rate = reserve.per_second.as_f64();
         if reserve.most == 0 || rate <= 0.0 {
             losses.add(view.service, "a minimum rate of 0 becomes one retry an hour");

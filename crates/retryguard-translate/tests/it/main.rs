@@ -1,5 +1,6 @@
 //! Files of other systems as policies, and back.
 
-mod envoy_validate;
+mod accepted;
+mod drawn;
 mod files;
 mod round_trips;

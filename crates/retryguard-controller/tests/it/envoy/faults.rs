@@ -80,11 +80,9 @@ impl World {
                 }
             })
             .with_state(Arc::clone(&sick));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let service = listener.local_addr().unwrap().port();
-        tokio::spawn(async move { axum::serve(listener, app).await });
+        let service = serve_apart(app);
         let port = free_port();
-        let envoy = envoy(service, port, |text| text);
+        let envoy = blocking(|| envoy(service, port, |text| text));
         let relay = free_port();
         let source_text = format!("{relay} {}/stats/prometheus", envoy.admin());
         let configuration = format!(
@@ -119,19 +117,19 @@ impl World {
     async fn kill(&mut self, victim: Victim, dead_for: u64) -> Duration {
         self.sick.store(true, Ordering::Relaxed);
         until("off", || async { self.is_off().await }).await;
-        match victim {
+        blocking(|| match victim {
             Victim::Controller => self.controller.kill(),
             Victim::Envoy => self.envoy.process().kill(),
             Victim::Source | Victim::SourceForGood => self.source.kill(),
-        }
+        });
         self.sick.store(false, Ordering::Relaxed);
         pause(dead_for).await;
-        match victim {
+        blocking(|| match victim {
             Victim::Controller => self.controller = killed::launch(&self.configuration),
             Victim::Envoy => self.envoy.restart(),
             Victim::Source => self.source = launch_source(&self.source_text),
             Victim::SourceForGood => {}
-        }
+        });
         let begun = Instant::now();
         let (mut lasted, mut clean) = (Duration::ZERO, 0);
         // An Envoy that was killed holds nothing at first and is told again, so nothing must be seen for a while.
@@ -189,6 +187,27 @@ impl Drop for World {
     fn drop(&mut self) {
         self.load.abort();
     }
+}
+
+/// Serves from a thread of its own; the port. The service of one world must not wait while another world starts an Envoy: a
+/// service that does not answer for a second is an outage, and the controller is right to keep retries off.
+fn serve_apart(app: Router) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            axum::serve(listener, app).await.unwrap();
+        });
+    });
+    port
+}
+
+/// Starts or ends processes, which blocks for seconds, while the tasks of the other worlds go on.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
 }
 
 fn launch_source(text: &str) -> Process {

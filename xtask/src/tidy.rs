@@ -17,6 +17,7 @@ const PARTS: &[&str] = &[
     "Dask",
     "Envoy",
     "HAProxy",
+    "Helm",
     "Kubernetes",
     "Ministack",
     "Moto",

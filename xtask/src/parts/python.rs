@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use crate::shell;
 
 /// Packages, with the versions that the tests were written against, and the program of each.
-const PROGRAMS: [(&str, &str, &str); 3] = [
+const PROGRAMS: [(&str, &str, &str); 4] = [
     ("k6", "1.1.0", "k6"),
     ("schemathesis", "4.32.5", "schemathesis"),
     ("distributed", "2026.8.0", "dask"),
+    ("helm-binary", "3.17.3.post1", "helm"),
 ];
 
 /// Installs them on first use. The answer is what tests need to find them.

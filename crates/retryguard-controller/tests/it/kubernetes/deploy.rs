@@ -2,7 +2,8 @@ use std::path::Path;
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SelfSubjectRulesReview,
+    SelfSubjectRulesReviewSpec,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, PostParams};
@@ -119,6 +120,36 @@ async fn granted(account: &Client, group: &str, resource: &str, verb: &str) {
     panic!("{verb} of {resource} is never granted");
 }
 
+/// The API server's own list of what the account may do, without the questions about itself that every account may ask.
+async fn rules(account: &Client) -> Vec<String> {
+    let reviews: Api<SelfSubjectRulesReview> = Api::all(account.clone());
+    let question = SelfSubjectRulesReview {
+        spec: SelfSubjectRulesReviewSpec {
+            namespace: Some("retryguard".to_owned()),
+        },
+        ..SelfSubjectRulesReview::default()
+    };
+    let answer = reviews.create(&PostParams::default(), &question).await.unwrap();
+    let mut all: Vec<String> = answer
+        .status
+        .unwrap()
+        .resource_rules
+        .into_iter()
+        .map(|rule| {
+            format!(
+                "{} {} [{}] {}",
+                rule.api_groups.unwrap_or_default().join(" "),
+                rule.resources.unwrap_or_default().join(" "),
+                rule.resource_names.unwrap_or_default().join(" "),
+                rule.verbs.join(" ")
+            )
+        })
+        .filter(|rule| !rule.starts_with("authorization.k8s.io "))
+        .collect();
+    all.sort_unstable();
+    all
+}
+
 fn is_forbidden<T>(result: kube::Result<T>) -> bool {
     matches!(result, Err(kube::Error::Api(status)) if status.code == 403)
 }
@@ -180,6 +211,15 @@ async fn hears_of_edits(cluster: &Cluster, istio: &Istio) {
 async fn the_account_can_do_nothing_else() {
     let cluster = Cluster::start().await;
     let account = as_account(&cluster).await;
+    assert_eq!(
+        rules(&account).await,
+        [
+            "coordination.k8s.io leases [] create",
+            "coordination.k8s.io leases [retryguard-controller] get update",
+            "events.k8s.io events [] create",
+            "networking.istio.io virtualservices [] get list watch patch create delete",
+        ]
+    );
     cluster.create("a", json!({"hosts": ["a"]})).await;
     let objects: Api<DynamicObject> = Api::namespaced_with(account.clone(), &cluster.namespace, &resource());
     let object = objects.get("a").await.unwrap();

@@ -6,6 +6,8 @@ mod cluster;
 mod created;
 mod deploy;
 mod edits;
+mod gitops;
+mod helm;
 mod hostile;
 mod lease;
 mod life;

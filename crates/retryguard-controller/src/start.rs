@@ -180,6 +180,7 @@ pub async fn components(config: &Config, dry_run: bool, leave: bool) -> Result<C
         .map(|target| TargetSpec {
             name: target.name.clone(),
             guards: target.guards.clone(),
+            price: target.price,
             source: target.source(),
             actuators: target.actuators().into_iter().filter_map(place).collect(),
         })
@@ -225,6 +226,7 @@ pub fn replay(
         .map(|target| TargetSpec {
             name: target.name.clone(),
             guards: target.guards.clone(),
+            price: target.price,
             source: target.source(),
             actuators: Vec::new(),
         })

@@ -1,18 +1,22 @@
 //! Which guards a target can have: one per signal, in the order in which they are wanted.
 
+use retryguard_core::Ratio;
 use retryguard_core::guard::{Mode, Settings, Signal};
 use retryguard_policy::{
     Policy,
     reading::{Block, Body, Entry, Mistakes, Node, policy_block},
 };
 
-/// From the key `guard` of a target, one block or a list of them; from the policy where it is not written.
+use crate::domain::gain::PRICE;
+
+/// From the key `guard` of a target, one block or a list of them; from the policy where it is not written. With it comes the
+/// least gain for which a retry is worth sending: `price`.
 pub(super) fn read(
     block: &mut Block<'_>,
     service: &str,
     policy: &Policy,
     mistakes: &mut Mistakes,
-) -> Vec<Settings> {
+) -> (Vec<Settings>, Ratio) {
     let Some(node) = block.take("guard") else {
         return from_policy(service, policy);
     };
@@ -20,7 +24,7 @@ pub(super) fn read(
         Body::List(items) => items.iter().collect(),
         _ => vec![node],
     };
-    let guards: Vec<Settings> = blocks
+    let written: Vec<Settings> = blocks
         .into_iter()
         .filter_map(|node| {
             let guard = inline(node, mistakes);
@@ -34,6 +38,8 @@ pub(super) fn read(
             guard
         })
         .collect();
+    let price = written.iter().find_map(price).unwrap_or(PRICE);
+    let guards: Vec<Settings> = written.into_iter().map(on_samples).collect();
     for (index, guard) in guards.iter().enumerate() {
         if guards[..index]
             .iter()
@@ -46,18 +52,15 @@ pub(super) fn read(
             );
         }
     }
-    guards
+    (guards, price)
 }
 
 /// What the policy says, and after it the same rules on retries per call, for data planes that do not say what
 /// was rejected. A delay has no such default: how slow is too slow, only the operator knows.
-fn from_policy(service: &str, policy: &Policy) -> Vec<Settings> {
-    let first = policy
-        .service(service)
-        .target
-        .guard
-        .map(on_samples)
-        .unwrap_or_default();
+fn from_policy(service: &str, policy: &Policy) -> (Vec<Settings>, Ratio) {
+    let written = policy.service(service).target.guard;
+    let price = written.as_ref().and_then(price).unwrap_or(PRICE);
+    let first = written.map(on_samples).unwrap_or_default();
     let mut guards = vec![first];
     if first.signal == Signal::Rejections && matches!(first.mode, Mode::Hysteresis(_)) {
         guards.push(Settings {
@@ -65,7 +68,7 @@ fn from_policy(service: &str, policy: &Policy) -> Vec<Settings> {
             ..first
         });
     }
-    guards
+    (guards, price)
 }
 
 /// A guard as it stands in a policy.
@@ -78,8 +81,15 @@ fn inline(node: &Node, mistakes: &mut Mistakes) -> Option<Settings> {
             value: node.clone(),
         }]),
     };
-    let guard = policy_block(&service, "guard", mistakes).service("").target.guard;
-    guard.map(on_samples)
+    policy_block(&service, "guard", mistakes).service("").target.guard
+}
+
+/// What a guard says that a retry must bring, where its mode compares that.
+fn price(guard: &Settings) -> Option<Ratio> {
+    match &guard.mode {
+        Mode::Response(rules) => Some(rules.price),
+        _ => None,
+    }
 }
 
 /// A guard that decides on the samples of a service. The mode `response` needs the start and the end of every attempt,

@@ -1,6 +1,6 @@
 //! The key `targets`.
 
-use retryguard_core::guard;
+use retryguard_core::{Ratio, guard};
 use retryguard_policy::{
     Policy, Position,
     reading::{Block, Entry, Mistakes, Node, entries, shortened},
@@ -19,6 +19,8 @@ pub struct Target {
     /// The guards that it can have, in the order in which they are wanted: the first whose signal its source
     /// can measure is the one in force. Never empty.
     pub guards: Vec<guard::Settings>,
+    /// The least gain for which a retry is worth sending.
+    pub price: Ratio,
     /// How `prometheus` finds it.
     pub prometheus: Option<source::prometheus::Target>,
     /// How `scrape` finds it.
@@ -114,10 +116,11 @@ fn target(
     let service = block
         .text("service", "the name of a service in the policy", mistakes)
         .unwrap_or(name);
-    let guards = guards::read(&mut block, service, policy, mistakes);
+    let (guards, price) = guards::read(&mut block, service, policy, mistakes);
     let mut target = Target {
         name: TargetName::new(name),
         guards,
+        price,
         prometheus: None,
         scrape: None,
         cloudwatch: None,

@@ -18,13 +18,15 @@
 
 use std::time::Duration;
 
-use retryguard_core::Instant;
 pub use retryguard_core::guard::Gain;
+use retryguard_core::{Instant, Ratio};
 
 use crate::domain::counts::Counts;
 
-/// The least gain for which a retry is worth sending.
-pub const PRICE: f64 = 0.15;
+/// The least gain for which a retry is worth sending, where the policy has no `guard.price`.
+pub const PRICE: Ratio = Ratio::percent(15);
+/// A service of whose calls a smaller share succeeds is down.
+const DOWN: f64 = 0.15;
 /// How many standard errors make a difference clear.
 pub const CLEAR: f64 = 1.5;
 /// Samples after a switch that do not count: they cover both arms, and queues remember the arm before.
@@ -69,6 +71,8 @@ pub enum Advice {
 /// The measurement for one target.
 #[derive(Debug, Clone)]
 pub struct Measurement {
+    /// The least gain for which a retry is worth sending.
+    price: f64,
     phase: Phase,
     /// The latest samples with retries on.
     on: Arm,
@@ -127,7 +131,16 @@ struct Tally {
 
 impl Default for Measurement {
     fn default() -> Self {
+        Self::new(PRICE)
+    }
+}
+
+impl Measurement {
+    /// A measurement that has seen nothing, under a guard that has retries on.
+    #[must_use]
+    pub fn new(price: Ratio) -> Self {
         Self {
+            price: price.as_f64(),
             phase: Phase::Watching,
             on: Arm::default(),
             off: Arm::default(),
@@ -137,18 +150,16 @@ impl Default for Measurement {
             health: Health::default(),
         }
     }
-}
 
-impl Measurement {
     /// A measurement under a guard that goes on from retries that an earlier controller switched off. Of the time before it
     /// has no samples to compare with, so it leaves the decision to the guard and tests later.
     #[must_use]
-    pub fn resumed(now: Instant) -> Self {
+    pub fn resumed(price: Ratio, now: Instant) -> Self {
         Self {
             phase: Phase::Off {
                 test_at: now.after(TEST_AFTER),
             },
-            ..Self::default()
+            ..Self::new(price)
         }
     }
 
@@ -230,7 +241,7 @@ impl Measurement {
             }
             Phase::Testing => {
                 // An outage has begun during the test.
-                if tally.calls >= RECOVERED_CALLS && tally.success() < PRICE {
+                if tally.calls >= RECOVERED_CALLS && tally.success() < DOWN {
                     self.health.down = true;
                     return self.suspend(now);
                 }
@@ -242,7 +253,8 @@ impl Measurement {
                     self.on.push(tally);
                 }
                 // A test that finds harm ends with the sample that shows it.
-                let harmful = || compare(&self.on, &self.off).is_some_and(|gain| clearly_below(gain, PRICE));
+                let harmful =
+                    || compare(&self.on, &self.off).is_some_and(|gain| clearly_below(gain, self.price));
                 if self.on.enough() || harmful() {
                     return self.judge(now);
                 }
@@ -285,14 +297,17 @@ impl Measurement {
     }
 
     fn recovered(&mut self) -> Advice {
-        *self = Self::default();
+        *self = Self {
+            price: self.price,
+            ..Self::default()
+        };
         Advice::Recovered
     }
 
     /// Compares the arms and decides.
     fn judge(&mut self, now: Instant) -> Advice {
         self.gain = compare(&self.on, &self.off);
-        if self.gain.is_some_and(|gain| clearly_above(gain, PRICE)) {
+        if self.gain.is_some_and(|gain| clearly_above(gain, self.price)) {
             return self.productive();
         }
         self.suspend(now)
@@ -322,7 +337,7 @@ impl Health {
             return self.down && self.good_calls >= RECOVERED_CALLS;
         }
         self.good_calls = 0.0;
-        if tally.success() < PRICE {
+        if tally.success() < DOWN {
             self.down = true;
             self.mixed = 0;
         } else {

@@ -63,7 +63,7 @@ impl Replay {
             .into_iter()
             .map(|target| {
                 let replayed = Replayed {
-                    guard: TargetGuard::new(target.guards, start),
+                    guard: TargetGuard::new(target.guards, target.price, start),
                     outcome: Outcome::default(),
                 };
                 (target.name, replayed)
@@ -161,6 +161,7 @@ mod tests {
         TargetSpec {
             name: TargetName::new("payments"),
             guards: vec![Settings::default()],
+            price: crate::domain::gain::PRICE,
             source: "scripted",
             actuators: Vec::new(),
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use retryguard_core::guard;
+use retryguard_core::{Ratio, guard};
 
 /// The name of a target, as the operator wrote it; the key under which everything about it is found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,6 +36,8 @@ pub struct TargetSpec {
     pub name: TargetName,
     /// The guards that it can have, in the order in which they are wanted.
     pub guards: Vec<guard::Settings>,
+    /// The least gain for which a retry is worth sending.
+    pub price: Ratio,
     /// The word of its source.
     pub source: &'static str,
     /// Its actuators, by their place in the list given to the reconciler.

@@ -19,6 +19,8 @@ use crate::domain::state::RetryState;
 pub struct TargetGuard {
     /// The guards that it can have, in the order in which they are wanted.
     guards: Vec<guard::Settings>,
+    /// The least gain for which a retry is worth sending.
+    price: Ratio,
     basis: Basis,
     /// Since when the desired state is what it is.
     since: Instant,
@@ -105,9 +107,10 @@ impl Refusal {
 impl TargetGuard {
     /// A guard that has seen nothing and wants nothing.
     #[must_use]
-    pub fn new(guards: Vec<guard::Settings>, now: Instant) -> Self {
+    pub fn new(guards: Vec<guard::Settings>, price: Ratio, now: Instant) -> Self {
         Self {
             guards,
+            price,
             basis: Basis::None,
             since: now,
             reason: "no data yet".to_owned(),
@@ -123,6 +126,7 @@ impl TargetGuard {
             RetryState::Off => State::Off,
             RetryState::Part { step, .. } => State::Ramping { step },
         };
+        let price = self.price;
         match &mut self.basis {
             Basis::None => self.basis = Basis::Found { state, at: now },
             // Readings may come before the data plane has said what it holds. A guard that has decided nothing yet
@@ -134,7 +138,7 @@ impl TargetGuard {
                 ..
             } => {
                 **guard = Guard::resume(*guard.settings(), state, now);
-                **measurement = Measurement::resumed(now);
+                **measurement = Measurement::resumed(price, now);
             }
             // What this guard has decided by itself is newer than what was found.
             Basis::Guard { .. } | Basis::Found { .. } => return,
@@ -165,9 +169,9 @@ impl TargetGuard {
             }
             let guard = Box::new(Guard::resume(*settings, state, now));
             let measurement = if state == State::On {
-                Measurement::default()
+                Measurement::new(self.price)
             } else {
-                Measurement::resumed(now)
+                Measurement::resumed(self.price, now)
             };
             self.basis = Basis::Guard {
                 guard,
@@ -251,7 +255,7 @@ impl TargetGuard {
 
     /// Forgets everything, as when another controller takes over.
     pub fn forget(&mut self, now: Instant) {
-        *self = Self::new(std::mem::take(&mut self.guards), now);
+        *self = Self::new(std::mem::take(&mut self.guards), self.price, now);
     }
 
     /// What shall be true of the target's retries.
@@ -391,6 +395,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::domain::gain::PRICE;
     use crate::domain::target::TargetName;
 
     /// A restarted controller measured retries that it found switched off as if it had switched them off itself. It had no
@@ -418,7 +423,7 @@ mod tests {
         };
         // The data plane may say what it holds before the first reading, or after it.
         for found_at in [1, 2] {
-            let mut guard = TargetGuard::new(vec![settings], Instant::ZERO);
+            let mut guard = TargetGuard::new(vec![settings], PRICE, Instant::ZERO);
             let read = |guard: &mut TargetGuard, second| {
                 guard.read(&reading, &Limits::default(), Instant::from_secs(second));
                 guard.desired()

@@ -114,7 +114,7 @@ impl Reconciler {
             .map(|target| ManagedTarget {
                 name: target.name,
                 source: target.source,
-                guard: TargetGuard::new(target.guards, now),
+                guard: TargetGuard::new(target.guards, target.price, now),
                 bindings: target
                     .actuators
                     .into_iter()

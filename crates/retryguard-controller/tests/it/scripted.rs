@@ -325,6 +325,7 @@ pub(crate) fn start(setup: Setup, plane: &Arc<DataPlane>, script: Script) -> Run
         .map(|name| TargetSpec {
             name: TargetName::new(name),
             guards: setup.guards.clone(),
+            price: retryguard_controller::domain::gain::PRICE,
             source: "scripted",
             actuators: vec![0],
         })

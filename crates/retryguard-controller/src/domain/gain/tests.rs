@@ -169,7 +169,7 @@ fn an_overload_loses_its_retries_but_for_tests() {
     play.play(World::Calm, 20);
     let on = play.play(World::Overload(300.0, 150.0), 300);
     assert!(on < 0.15, "{on}");
-    assert!(play.measurement.gain().unwrap().value < PRICE);
+    assert!(play.measurement.gain().unwrap().value < PRICE.as_f64());
 }
 
 /// Retries that helped against random failures go off within five samples of an overload.
@@ -193,6 +193,24 @@ fn an_outage_is_off_and_its_end_brings_retries_back_within_two_samples() {
     assert_eq!(play.on_for, 5, "no tests while nothing answers");
     play.play(World::Calm, 2);
     assert!(play.is_on());
+}
+
+/// The price of a policy was ignored: 15 % held for everyone. It also holds after an outage, which begins everything else anew.
+#[test]
+fn a_retry_must_bring_what_the_policy_asks_for() {
+    for (price, productive) in [(Ratio::percent(15), true), (Ratio::percent(80), false)] {
+        let mut play = Play::new();
+        play.measurement = Measurement::new(price);
+        for _ in 0..2 {
+            play.play(World::Calm, 20);
+            // A gain of 0.6.
+            play.play(World::Random(0.4), 20);
+            assert_eq!(play.measurement.is_productive(), productive, "{price:?}");
+            play.play(World::Down, 20);
+            play.play(World::Calm, 2);
+            assert!(play.is_on());
+        }
+    }
 }
 
 /// Retries were on for 2.3 s of an outage, because a test had begun right before it.

@@ -31,6 +31,7 @@ impl Controller {
             .map(|target| TargetSpec {
                 name: target.name.clone(),
                 guards: target.guards.clone(),
+                price: target.price,
                 source: sources[0].name(),
                 actuators: (0..actuators.len()).collect(),
             })

@@ -89,6 +89,7 @@ fn start_with(
         targets: vec![TargetSpec {
             name: TargetName::new("reviews"),
             guards: vec![guard],
+            price: retryguard_controller::domain::gain::PRICE,
             source: "dial",
             actuators: vec![0],
         }],

@@ -115,6 +115,28 @@ targets:
     assert!(wrong.contains("none.yaml"), "{wrong}");
 }
 
+/// The controller measured the gain of retries against 15 %, whatever the policy said.
+#[test]
+fn the_price_of_a_retry_comes_from_the_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("p.yaml"),
+        "services: {a: {guard: {price: 40%}}}",
+    )
+    .unwrap();
+    let text = "policy: p.yaml
+sources: {scrape: {addresses: ['http://127.0.0.1:1/']}}
+actuators: {policy-server: {folder: .}}
+targets:
+  one: {service: a, scrape: {envoy: {}}}
+  two: {scrape: {envoy: {}}, guard: {price: 5%}}
+  three: {scrape: {envoy: {}}}
+";
+    let config = Config::parse(text, folder.path()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let prices: Vec<_> = config.targets.iter().map(|target| target.price).collect();
+    assert_eq!(prices, [40, 5, 15].map(retryguard_core::Ratio::percent));
+}
+
 #[test]
 fn the_most_targets_and_one_more() {
     let head = "sources: {scrape: {addresses: ['http://127.0.0.1:1/']}}\nactuators: {policy-server: {folder: .}}\ntargets:\n";

@@ -322,6 +322,7 @@ async fn a_running_client_loses_its_retries_and_gets_them_back() {
         targets: vec![TargetSpec {
             name: TargetName::new("payments"),
             guards: vec![guard],
+            price: retryguard_controller::domain::gain::PRICE,
             source: "scripted",
             actuators: vec![0],
         }],

@@ -104,6 +104,7 @@ fn parts(ledger: &Arc<Ledger>) -> Components {
     let targets = names.iter().map(|name| TargetSpec {
         name: TargetName::new(name),
         guards: vec![Settings::default()],
+        price: retryguard_controller::domain::gain::PRICE,
         source: "fleet",
         actuators: vec![0],
     });

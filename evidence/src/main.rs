@@ -9,6 +9,7 @@ mod matrix;
 mod output;
 mod pages;
 mod patterns;
+mod scale;
 mod speed;
 mod storm;
 
@@ -85,6 +86,9 @@ enum Command {
     /// Kills controllers, Envoys and sources more than a hundred times while retries are off: writes
     /// docs/evidence/controller-faults.
     ControllerFaults,
+    /// Measures one controller with up to 10,000 targets and 1,000 simulated Envoys that speak xDS over loopback: writes
+    /// docs/evidence/controller-scale.md.
+    ControllerScale,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -104,6 +108,7 @@ fn main() -> anyhow::Result<()> {
         Command::Envoy => envoy::storm(),
         Command::EnvoyPhases => envoy::phases(),
         Command::ControllerFaults => envoy::faults(),
+        Command::ControllerScale => scale::write(),
     }
 }
 

@@ -34,9 +34,17 @@ struct Page {
 /// What is counted, for whom.
 struct Count {
     targets: Vec<(TargetName, Vec<Term>)>,
-    /// By the metric's name: a target and one of its terms.
-    wanted: HashMap<&'static str, Vec<(usize, usize)>>,
+    /// By the metric's name.
+    wanted: HashMap<&'static str, Vec<ByLabel>>,
     quantile: Ratio,
+}
+
+/// The terms of one metric whose first key is one label, by its value. A page of ten thousand targets has a line for each
+/// of them, and to try every target on every line would take a hundred million comparisons.
+struct ByLabel {
+    label: &'static str,
+    /// A target and one of its terms.
+    terms: HashMap<String, Vec<(usize, usize)>>,
 }
 
 impl Scrape {
@@ -180,10 +188,24 @@ impl Count {
             .iter()
             .map(|(name, target)| (name.clone(), terms(&target.preset, target.delay)))
             .collect();
-        let mut wanted: HashMap<&'static str, Vec<(usize, usize)>> = HashMap::new();
+        let mut wanted: HashMap<&'static str, Vec<ByLabel>> = HashMap::new();
         for (target, (_, terms)) in targets.iter().enumerate() {
             for (place, term) in terms.iter().enumerate() {
-                wanted.entry(term.metric).or_default().push((target, place));
+                // Every preset tells its target by a label.
+                let Some((label, value)) = term.keys.first() else {
+                    continue;
+                };
+                let labels = wanted.entry(term.metric).or_default();
+                let known = labels.iter().position(|known| known.label == *label);
+                let known = known.unwrap_or_else(|| {
+                    labels.push(ByLabel {
+                        label,
+                        terms: HashMap::new(),
+                    });
+                    labels.len() - 1
+                });
+                let terms = labels[known].terms.entry(value.clone()).or_default();
+                terms.push((target, place));
             }
         }
         Self {
@@ -208,9 +230,9 @@ impl Count {
                     label(key).is_some_and(|found| values.iter().any(|value| value == found))
                 })
         };
-        self.wanted
-            .get(line.name)
-            .into_iter()
+        let labels = self.wanted.get(line.name).into_iter().flatten();
+        labels
+            .filter_map(|known| known.terms.get(label(known.label)?))
             .flatten()
             .filter(|(target, place)| fits(&self.targets[*target].1[*place]))
             .map(|(target, place)| (*target, self.targets[*target].1[*place].role))

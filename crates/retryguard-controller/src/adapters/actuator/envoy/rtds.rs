@@ -122,11 +122,7 @@ impl Rtds {
         self.ready().await;
         let (clusters, _) = self.clusters.of(&change.target);
         self.shared
-            .change(|fleet| {
-                clusters
-                    .iter()
-                    .try_for_each(|cluster| fleet.set(cluster, change.desired))
-            })
+            .change(|fleet| fleet.set(&clusters, change.desired))
             .map_err(|_| ActuatorError::Refused {
                 what: change.target.to_string(),
                 reason: format!("{MOST_CLUSTERS} clusters are switched already"),
@@ -238,7 +234,7 @@ fn details(fleet: &Fleet) -> Value {
             "address": node.address,
             "connected": connected,
             "upToDate": node.holds(fleet.layer()),
-            "version": node.accepted,
+            "version": node.accepted.as_ref().map(|layer| &layer.version),
             "refused": node.refused.as_ref().map(|(version, message)| json!({
                 "version": version,
                 "message": message,

@@ -139,17 +139,25 @@ fn control_plane() -> ControlPlane {
     }
 }
 
+/// An Envoy gets the whole layer whenever anything in it changes, and a thousand Envoys get the same bytes.
 fn resource(layer: &Layer, name: &str) -> Any {
-    let fields: HashMap<String, Value> = layer
-        .entries
-        .iter()
-        .map(|(key, number)| {
-            let kind = Some(Kind::NumberValue(*number));
-            (key.clone(), Value { kind })
+    let value = layer.encoded.get_or_init(|| {
+        let fields: HashMap<String, Value> = layer
+            .entries
+            .iter()
+            .map(|(key, number)| {
+                let kind = Some(Kind::NumberValue(*number));
+                (key.clone(), Value { kind })
+            })
+            .collect();
+        envoy_types::util::pack_any(Runtime {
+            name: name.to_owned(),
+            layer: Some(Struct { fields }),
         })
-        .collect();
-    envoy_types::util::pack_any(Runtime {
-        name: name.to_owned(),
-        layer: Some(Struct { fields }),
-    })
+        .value
+    });
+    Any {
+        type_url: TYPE.to_owned(),
+        value: value.clone(),
+    }
 }

@@ -5,7 +5,7 @@
 //! holds (see [`Phase`]), because an Envoy keeps what it has until it is sent something else.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::adapters::actuator::envoy::keys;
 use crate::adapters::actuator::envoy::rtds::version;
@@ -52,12 +52,25 @@ pub(super) struct NodeIdentity {
 }
 
 /// A runtime layer as it is served.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(super) struct Layer {
     /// Its version, which says the same in words.
     pub(super) version: String,
     /// Its keys.
     pub(super) entries: BTreeMap<String, f64>,
+    /// Its bytes as a message, which are the same for every Envoy: made once, by the first stream that sends it.
+    pub(super) encoded: OnceLock<Vec<u8>>,
+}
+
+impl PartialEq for Layer {
+    fn eq(&self, other: &Self) -> bool {
+        self.version == other.version
+    }
+}
+
+/// Whether two layers say the same. Versions are long, and almost always the two are one and the same layer.
+fn same(one: &Arc<Layer>, other: &Arc<Layer>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
 }
 
 /// What a stream is to be sent now.
@@ -76,8 +89,8 @@ pub(super) struct Node {
     pub(super) identity: NodeIdentity,
     /// Where it connects from.
     pub(super) address: String,
-    /// The version that it accepted last.
-    pub(super) accepted: Option<String>,
+    /// The layer that it accepted last.
+    pub(super) accepted: Option<Arc<Layer>>,
     /// The version that it refused since, and why.
     pub(super) refused: Option<(String, String)>,
     /// A layer that it asks for and that this server does not have.
@@ -93,17 +106,60 @@ pub(super) struct Node {
 impl Node {
     /// Whether `layer` is what it was sent last, and it said something to that. A version can come back: what
     /// was accepted of it before says nothing about now.
-    fn answered(&self, layer: &Layer) -> bool {
-        self.answered
-            && self
-                .sent
-                .as_ref()
-                .is_some_and(|sent| sent.version == layer.version)
+    fn answered(&self, layer: &Arc<Layer>) -> bool {
+        self.answered && self.sent.as_ref().is_some_and(|sent| same(sent, layer))
     }
 
     /// Whether it has accepted `layer`, and nothing since.
-    pub(super) fn holds(&self, layer: &Layer) -> bool {
+    pub(super) fn holds(&self, layer: &Arc<Layer>) -> bool {
         self.answered(layer) && self.refused.is_none()
+    }
+
+    fn on_request(&mut self, ask: &NodeRequest) {
+        if let Some(identity) = &ask.node {
+            self.identity = NodeIdentity {
+                id: clipped(&identity.id),
+                service: clipped(&identity.service),
+            };
+        }
+        if let Some(foreign) = &ask.foreign {
+            self.foreign = Some(clipped(foreign));
+        }
+        if let Some(wants) = ask.wants {
+            if wants && !self.wants {
+                self.sent = None;
+            }
+            self.wants = wants;
+        }
+        if ask.nonce == self.nonce.to_string()
+            && let Some(sent) = &self.sent
+        {
+            self.late = false;
+            self.answered = true;
+            match &ask.refusal {
+                None => {
+                    self.accepted = Some(Arc::clone(sent));
+                    self.refused = None;
+                }
+                Some(message) => self.refused = Some((sent.version.clone(), clipped(message))),
+            }
+        }
+    }
+
+    /// What it adds to the reach of `layer`.
+    fn reach(&self, layer: &Arc<Layer>) -> Reach {
+        let mut reach = Reach::default();
+        if self.wants {
+            reach.streams = 1;
+            if self.holds(layer) {
+                reach.accepted = 1;
+            } else if self.answered(layer) {
+                reach.refused = 1;
+            } else if self.late {
+                reach.late = 1;
+            }
+        }
+        reach
     }
 }
 
@@ -126,6 +182,9 @@ pub(super) struct Fleet {
     desired_states: ClusterStates,
     layer: Arc<Layer>,
     nodes: BTreeMap<Stream, Node>,
+    /// The sum over all nodes, kept up with every change of one: each answer of an Envoy wakes all changes that wait, and to
+    /// sum anew for each would be nodes times answers times changes.
+    reach: Reach,
     gone: VecDeque<Node>,
     next: Stream,
 }
@@ -140,6 +199,7 @@ impl Fleet {
             desired_states: ClusterStates::new(),
             layer: Arc::default(),
             nodes: BTreeMap::new(),
+            reach: Reach::default(),
             gone: VecDeque::new(),
             next: 0,
         };
@@ -197,20 +257,24 @@ impl Fleet {
         &self.desired_states
     }
 
-    /// Wants something of a cluster.
+    /// Wants something of the clusters of a target.
     ///
     /// # Errors
-    /// When there are [`MOST_CLUSTERS`] already.
-    pub(super) fn set(&mut self, cluster: &str, desired: RetryState) -> Result<(), TooManyClusters> {
-        if desired == RetryState::Original {
-            self.desired_states.remove(cluster);
-        } else if self.desired_states.len() >= MOST_CLUSTERS && !self.desired_states.contains_key(cluster) {
-            return Err(TooManyClusters);
-        } else {
-            self.desired_states.insert(cluster.to_owned(), desired);
+    /// When there are [`MOST_CLUSTERS`] already. The clusters before the one that does not fit are set.
+    pub(super) fn set(&mut self, clusters: &[String], desired: RetryState) -> Result<(), TooManyClusters> {
+        let mut result = Ok(());
+        for cluster in clusters {
+            if desired == RetryState::Original {
+                self.desired_states.remove(cluster);
+            } else if self.desired_states.len() < MOST_CLUSTERS || self.desired_states.contains_key(cluster) {
+                self.desired_states.insert(cluster.clone(), desired);
+            } else {
+                result = Err(TooManyClusters);
+                break;
+            }
         }
         self.compose();
-        Ok(())
+        result
     }
 
     fn compose(&mut self) {
@@ -229,7 +293,28 @@ impl Fleet {
                 )
             })
             .collect();
-        self.layer = Arc::new(Layer { version, entries });
+        self.layer = Arc::new(Layer {
+            version,
+            entries,
+            encoded: OnceLock::new(),
+        });
+        self.sum_reach();
+    }
+
+    fn sum_reach(&mut self) {
+        self.reach = Reach::default();
+        for node in self.nodes.values() {
+            self.reach.add(node.reach(&self.layer));
+        }
+    }
+
+    /// Changes one node, and the sum with it.
+    fn change_node<T>(&mut self, stream: Stream, change: impl FnOnce(&mut Node) -> T) -> Option<T> {
+        let node = self.nodes.get_mut(&stream)?;
+        self.reach.remove(node.reach(&self.layer));
+        let answer = change(node);
+        self.reach.add(node.reach(&self.layer));
+        Some(answer)
     }
 
     /// A stream is opened.
@@ -254,47 +339,19 @@ impl Fleet {
 
     /// A stream said something.
     pub(super) fn on_request(&mut self, stream: Stream, ask: &NodeRequest) {
-        let Some(node) = self.nodes.get_mut(&stream) else {
-            return;
-        };
-        if let Some(identity) = &ask.node {
-            node.identity = NodeIdentity {
-                id: clipped(&identity.id),
-                service: clipped(&identity.service),
-            };
-        }
-        if let Some(foreign) = &ask.foreign {
-            node.foreign = Some(clipped(foreign));
-        }
-        if let Some(wants) = ask.wants {
-            if wants && !node.wants {
-                node.sent = None;
-            }
-            node.wants = wants;
-        }
-        if ask.nonce.is_empty() {
-            if self.phase == Phase::Learning && node.wants {
-                for (cluster, desired) in version::read(&ask.version, MOST_CLUSTERS) {
-                    // All streams together, so that thousands of them cannot present thousands of names each.
-                    let full = self.desired_states.len() >= MOST_CLUSTERS;
-                    if full && !self.desired_states.contains_key(&cluster) {
-                        continue;
-                    }
-                    let held = self.desired_states.entry(cluster).or_insert(RetryState::Original);
-                    *held = stricter(*held, desired);
+        let wants = self.change_node(stream, |node| {
+            node.on_request(ask);
+            node.wants
+        });
+        if self.phase == Phase::Learning && ask.nonce.is_empty() && wants == Some(true) {
+            for (cluster, desired) in version::read(&ask.version, MOST_CLUSTERS) {
+                // All streams together, so that thousands of them cannot present thousands of names each.
+                let full = self.desired_states.len() >= MOST_CLUSTERS;
+                if full && !self.desired_states.contains_key(&cluster) {
+                    continue;
                 }
-            }
-        } else if ask.nonce == node.nonce.to_string()
-            && let Some(sent) = &node.sent
-        {
-            node.late = false;
-            node.answered = true;
-            match &ask.refusal {
-                None => {
-                    node.accepted = Some(sent.version.clone());
-                    node.refused = None;
-                }
-                Some(message) => node.refused = Some((sent.version.clone(), clipped(message))),
+                let held = self.desired_states.entry(cluster).or_insert(RetryState::Original);
+                *held = stricter(*held, desired);
             }
         }
     }
@@ -304,8 +361,8 @@ impl Fleet {
     pub(super) fn has_update(&self, stream: Stream) -> bool {
         self.phase == Phase::Serving
             && self.nodes.get(&stream).is_some_and(|node| {
-                let sent = node.sent.as_ref().map(|sent| &sent.version);
-                node.wants && sent != Some(&self.layer.version)
+                let sent = node.sent.as_ref();
+                node.wants && !sent.is_some_and(|sent| same(sent, &self.layer))
             })
     }
 
@@ -314,20 +371,22 @@ impl Fleet {
         if !self.has_update(stream) {
             return None;
         }
-        let layer = &self.layer;
-        let node = self.nodes.get_mut(&stream)?;
-        node.nonce += 1;
-        node.answered = false;
-        node.sent = Some(Arc::clone(layer));
-        Some(Update {
-            layer: Arc::clone(layer),
-            nonce: node.nonce.to_string(),
+        let layer = Arc::clone(&self.layer);
+        self.change_node(stream, |node| {
+            node.nonce += 1;
+            node.answered = false;
+            node.sent = Some(Arc::clone(&layer));
+            Update {
+                layer,
+                nonce: node.nonce.to_string(),
+            }
         })
     }
 
     /// A stream is closed.
     pub(super) fn close_stream(&mut self, stream: Stream) {
         if let Some(node) = self.nodes.remove(&stream) {
+            self.reach.remove(node.reach(&self.layer));
             self.gone.retain(|other| other.identity != node.identity);
             self.gone.push_back(node);
             if self.gone.len() > MOST_GONE {
@@ -339,18 +398,7 @@ impl Fleet {
     /// How far the present layer has come.
     #[must_use]
     pub(super) fn reach(&self) -> Reach {
-        let mut reach = Reach::default();
-        for node in self.nodes.values().filter(|node| node.wants) {
-            reach.streams += 1;
-            if node.holds(&self.layer) {
-                reach.accepted += 1;
-            } else if node.answered(&self.layer) {
-                reach.refused += 1;
-            } else if node.late {
-                reach.late += 1;
-            }
-        }
-        reach
+        self.reach
     }
 
     /// A node that has not answered by now is not waited for again until it does.
@@ -358,6 +406,7 @@ impl Fleet {
         for node in self.nodes.values_mut() {
             node.late |= node.wants && !node.answered(&self.layer);
         }
+        self.sum_reach();
     }
 
     /// Envoys that are connected, and the latest of those that have gone.
@@ -387,6 +436,21 @@ pub(super) struct Reach {
 }
 
 impl Reach {
+    fn add(&mut self, other: Self) {
+        self.streams += other.streams;
+        self.accepted += other.accepted;
+        self.refused += other.refused;
+        self.late += other.late;
+    }
+
+    /// Takes back what was added.
+    fn remove(&mut self, other: Self) {
+        self.streams -= other.streams;
+        self.accepted -= other.accepted;
+        self.refused -= other.refused;
+        self.late -= other.late;
+    }
+
     /// Whether there is no node left to wait for.
     #[must_use]
     pub(super) fn complete(self) -> bool {

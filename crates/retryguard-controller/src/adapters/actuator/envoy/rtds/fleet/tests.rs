@@ -76,10 +76,10 @@ fn a_version_that_comes_back_must_be_accepted_anew() {
     let first = fleet.next_update(stream).unwrap();
     fleet.on_request(stream, &accept(&first));
     assert!(fleet.reach().complete());
-    fleet.set("a", RetryState::Off).unwrap();
+    fleet.set(&["a".to_owned()], RetryState::Off).unwrap();
     assert!(!fleet.reach().complete());
     let second = fleet.next_update(stream).unwrap();
-    fleet.set("a", RetryState::Original).unwrap();
+    fleet.set(&["a".to_owned()], RetryState::Original).unwrap();
     // The word about the second comes when the third is wanted already.
     fleet.on_request(stream, &accept(&second));
     assert!(!fleet.reach().complete());
@@ -100,7 +100,7 @@ fn one_that_is_late_is_not_waited_for_until_it_answers() {
     let update = fleet.next_update(stream).unwrap();
     fleet.mark_late();
     assert_eq!((fleet.reach().late, fleet.reach().complete()), (1, true));
-    fleet.set("a", RetryState::Off).unwrap();
+    fleet.set(&["a".to_owned()], RetryState::Off).unwrap();
     assert!(fleet.reach().complete());
     fleet.on_request(stream, &accept(&update));
     assert!(!fleet.reach().complete());
@@ -131,9 +131,12 @@ fn streams_clusters_and_memories_have_limits() {
     assert!(fleet.open_stream("x").is_ok());
     let full = (0..MOST_CLUSTERS).map(|number| (number.to_string(), RetryState::Off));
     fleet.desired_states = full.collect();
-    assert_eq!(fleet.set("one-more", RetryState::Off), Err(TooManyClusters));
-    assert_eq!(fleet.set("0", RetryState::Original), Ok(()));
-    assert_eq!(fleet.set("one-more", RetryState::Off), Ok(()));
+    assert_eq!(
+        fleet.set(&["one-more".to_owned()], RetryState::Off),
+        Err(TooManyClusters)
+    );
+    assert_eq!(fleet.set(&["0".to_owned()], RetryState::Original), Ok(()));
+    assert_eq!(fleet.set(&["one-more".to_owned()], RetryState::Off), Ok(()));
 }
 
 #[test]
@@ -275,6 +278,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn summed_anew(fleet: &Fleet) -> Reach {
+    let mut reach = Reach::default();
+    for node in fleet.nodes.values() {
+        reach.add(node.reach(&fleet.layer));
+    }
+    reach
+}
+
 proptest! {
     /// Whatever Envoys, or others that speak like them, send in whatever order: nothing is sent before it is known what
     /// the fleet holds, an answer counts for the update that it names and for no other, and no stream changes what is
@@ -308,6 +319,7 @@ proptest! {
                 if was_serving {
                     prop_assert_eq!(fleet.desired_states(), &before);
                 }
+                prop_assert_eq!(fleet.reach(), summed_anew(&fleet));
                 continue;
             }
             match step {
@@ -321,7 +333,7 @@ proptest! {
                 }
                 Step::Set(off) => {
                     let desired = if off { RetryState::Off } else { RetryState::Original };
-                    fleet.set("a", desired).unwrap();
+                    fleet.set(&["a".to_owned()], desired).unwrap();
                 }
                 Step::Learn => fleet.learn(),
                 Step::Serve => fleet.serve([["a".to_owned(), "b".to_owned()].as_slice()].into_iter()),
@@ -332,6 +344,7 @@ proptest! {
             let reach = fleet.reach();
             prop_assert!(reach.accepted + reach.refused + reach.late <= reach.streams);
             prop_assert!(reach.streams <= streams.len());
+            prop_assert_eq!(reach, summed_anew(&fleet));
         }
     }
 }

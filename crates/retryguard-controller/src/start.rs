@@ -6,18 +6,21 @@ use std::{
     time::Duration,
 };
 
-use retryguard_core::Instant;
+use retryguard_core::{Chance as _, Instant};
 
 pub use crate::adapters::start_error::StartError;
 
 pub use crate::adapters::http::raise_descriptor_limit;
 
 use crate::adapters::http::{Access, Fetch, server_config};
+use crate::adapters::of_shard::{ActuatorOfShard, ElectionOfShard};
 use crate::adapters::recording::{self, FileRecorder, RecordedSource};
 use crate::adapters::{actuator, election, source};
+use crate::clock::Random;
 use crate::config::Config;
 use crate::config::election::{Address, Election};
 use crate::domain::replay::Replay;
+use crate::domain::shard::Shard;
 use crate::domain::target::{TargetName, TargetSpec};
 use crate::reconcile::actuator::Actuator;
 use crate::reconcile::control_loop::Components;
@@ -194,6 +197,30 @@ pub async fn components(config: &Config, dry_run: bool, leave: bool) -> Result<C
         dry_run,
         leave,
     })
+}
+
+/// As [`components`], for each shard of the configuration.
+pub async fn shards(config: &Config, dry_run: bool, leave: bool) -> Result<Vec<Components>, StartError> {
+    let of = config.shards;
+    if of == 1 {
+        return Ok(vec![components(config, dry_run, leave).await?]);
+    }
+    let first = usize::try_from(Random.below(of as u64)).unwrap_or(0);
+    let mut all = Vec::new();
+    for number in 0..of {
+        let shard = Shard { number, of };
+        let mut own = components(&config.of_shard(shard), dry_run, leave).await?;
+        for actuator in &mut own.actuators {
+            let inner = Arc::clone(actuator);
+            *actuator = Arc::new(ActuatorOfShard { inner, shard });
+        }
+        own.election = Box::new(ElectionOfShard {
+            inner: own.election,
+            wait: (number + of - first) % of,
+        });
+        all.push(own);
+    }
+    Ok(all)
 }
 
 /// Records what the sources read into a file, for [`replay`].

@@ -4,7 +4,8 @@ use std::{path::Path, process::ExitCode};
 
 use retryguard_controller::adapters::http::status_page;
 use retryguard_controller::config::{Config, ConfigError};
-use retryguard_controller::reconcile::control_loop::{Ended, MOST_QUERIES, run as run_loop};
+use retryguard_controller::reconcile::control_loop::{Ended, MOST_QUERIES};
+use retryguard_controller::reconcile::shards::run_shards;
 use retryguard_controller::start;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -61,15 +62,22 @@ async fn controller(config: &Config, arguments: &super::Arguments) -> anyhow::Re
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     start::raise_descriptor_limit();
-    let mut components = start::components(config, arguments.dry_run, arguments.leave).await?;
+    let mut shards = start::shards(config, arguments.dry_run, arguments.leave).await?;
     if let Some(path) = &arguments.record {
-        start::record(&mut components, path)?;
+        let several = shards.len() > 1;
+        for (number, shard) in shards.iter_mut().enumerate() {
+            let mut own = path.clone();
+            if several {
+                own.as_mut_os_string().push(format!(".shard-{number}"));
+            }
+            start::record(shard, &own)?;
+        }
     }
     let (queries, received) = mpsc::channel(MOST_QUERIES);
     let port = status_page::status(&config.status, queries).await?;
     eprintln!("status on {}", port.address());
     let (mark, interrupted) = tokio::sync::oneshot::channel();
-    let ended = run_loop(components, received, async move {
+    let ended = run_shards(shards, received, async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {

@@ -8,6 +8,7 @@ pub mod election;
 pub mod http;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
+pub(crate) mod of_shard;
 pub mod recording;
 pub mod source;
 pub mod start_error;

@@ -73,7 +73,18 @@ pub fn status(status: &Value) -> String {
     } else {
         "follows"
     };
-    text.push_str(&format!("this controller {leads}\n"));
+    text.push_str(&format!("this controller {leads}"));
+    if let Some(shards) = status["shards"].as_array() {
+        let led = shards.iter().filter(|shard| shard["leads"] == true);
+        let led: Vec<String> = led.map(|shard| shard["shard"].to_string()).collect();
+        let which = if led.is_empty() {
+            "none".to_owned()
+        } else {
+            led.join(", ")
+        };
+        text.push_str(&format!(" (shards: {which} of {})", shards.len()));
+    }
+    text.push('\n');
     for would in status["would"].as_array().into_iter().flatten() {
         let word = |key: &str| would[key].as_str().unwrap_or("-").to_owned();
         text.push_str(&format!(

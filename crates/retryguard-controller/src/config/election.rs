@@ -6,6 +6,7 @@ use retryguard_policy::reading::{Block, Body, Mistakes, wrong};
 
 use crate::config::Place;
 use crate::domain::limits::Limits;
+use crate::domain::shard::MOST_SHARDS;
 use crate::secret::Secret;
 
 /// Which of several controllers acts.
@@ -63,13 +64,13 @@ impl Election {
         limits: &Limits,
         place: &Place<'_>,
         mistakes: &mut Mistakes,
-    ) -> Option<Self> {
+    ) -> Option<(Self, usize)> {
         let Some(node) = block.take("leaderElection") else {
-            return Some(Self::None);
+            return Some((Self::None, 1));
         };
         let wanted = "none, or a block with one of redis, postgres, kubernetes";
         match &node.body {
-            Body::Scalar { text, .. } if text == "none" => return Some(Self::None),
+            Body::Scalar { text, .. } if text == "none" => return Some((Self::None, 1)),
             Body::Map(_) => {}
             _ => {
                 wrong(node, "leaderElection", wanted, mistakes);
@@ -86,8 +87,10 @@ impl Election {
         let kubernetes = block
             .block("kubernetes", mistakes)
             .map(|inner| lease(inner, limits, mistakes));
+        let most = u32::try_from(MOST_SHARDS).unwrap_or(u32::MAX);
+        let shards = block.count("shards", 1..=most, mistakes).unwrap_or(1);
         block.close(mistakes);
-        match (redis, postgres, kubernetes) {
+        let election = match (redis, postgres, kubernetes) {
             (Some(lock), None, None) => lock.map(Self::Redis),
             (None, Some(lock), None) => lock.map(Self::Postgres),
             (None, None, Some(lease)) => Some(Self::Kubernetes(lease)),
@@ -95,7 +98,20 @@ impl Election {
                 wrong(node, "leaderElection", wanted, mistakes);
                 None
             }
+        };
+        Some((election?, shards as usize))
+    }
+
+    /// The election for one shard: a lock or a Lease of its own.
+    pub(super) fn of_shard(&self, number: usize) -> Self {
+        let mut own = self.clone();
+        match &mut own {
+            Self::None => {}
+            Self::Redis(Lock { name, .. })
+            | Self::Postgres(Lock { name, .. })
+            | Self::Kubernetes(Lease { name, .. }) => *name = format!("{name}-{number}"),
         }
+        own
     }
 }
 

@@ -27,6 +27,7 @@ use retryguard_policy::{
 pub use target::Target;
 
 use crate::domain::limits::Limits;
+use crate::domain::shard::Shard;
 
 /// The most targets that one controller watches. More of them belong to a second controller.
 pub const MOST_TARGETS: usize = 10_000;
@@ -42,6 +43,8 @@ pub struct Config {
     pub actuators: actuator::Actuators,
     /// Which of several controllers acts.
     pub election: election::Election,
+    /// Into how many parts the targets are divided; each has an election of its own.
+    pub shards: usize,
     /// How long things hold, and how often they may change.
     pub limits: Limits,
     /// Where the operator looks.
@@ -108,6 +111,21 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The configuration of one shard: its targets, with an election, a port and a runtime layer of its own.
+    #[must_use]
+    pub fn of_shard(&self, shard: Shard) -> Self {
+        let mut own = self.clone();
+        if shard.of > 1 {
+            own.targets.retain(|target| shard.owns(&target.name));
+            own.election = self.election.of_shard(shard.number);
+            let rtds = own.actuators.envoy_rtds.as_ref();
+            own.actuators.envoy_rtds = rtds.and_then(|rtds| rtds.of_shard(shard.number));
+        }
+        own
+    }
+}
+
 fn whole(mut block: Block<'_>, folder: &Path, mistakes: &mut Mistakes) -> Option<Config> {
     let place = Place {
         folder,
@@ -130,17 +148,63 @@ fn whole(mut block: Block<'_>, folder: &Path, mistakes: &mut Mistakes) -> Option
     if let Some(cloudwatch) = &sources.cloudwatch {
         cloudwatch.check(&limits, &block, mistakes);
     }
+    if let Some((_, shards)) = &election {
+        check_shards(*shards, &actuators, &place, at, mistakes);
+    }
     let targets = block.need("targets", "one block per service to watch", mistakes);
     let targets = targets.map(|node| target::read(node, &policy, &sources, &actuators, mistakes));
     block.close(mistakes);
+    let (election, shards) = election?;
     Some(Config {
         targets: targets?,
         sources,
         actuators,
-        election: election?,
+        election,
+        shards,
         limits,
         status: status?,
     })
+}
+
+/// What cannot be divided, and the ports that the shards listen on.
+fn check_shards(
+    shards: usize,
+    actuators: &actuator::Actuators,
+    place: &Place<'_>,
+    at: Position,
+    mistakes: &mut Mistakes,
+) {
+    if shards == 1 {
+        return;
+    }
+    for word in actuators.configured() {
+        if matches!(word, "aws" | "policy-server") {
+            mistakes.add(
+                at,
+                format!("the actuator `{word}` cannot be divided into {shards} shards"),
+                "remove `shards`, or give this actuator's targets to a controller of their own: it writes what several targets share",
+            );
+        }
+    }
+    let Some(rtds) = &actuators.envoy_rtds else {
+        return;
+    };
+    for number in 1..shards {
+        match rtds.of_shard(number) {
+            Some(own) => place.listens(own.listen.address, at, mistakes),
+            None => {
+                mistakes.add(
+                    at,
+                    format!(
+                        "{shards} shards have no ports from {} on",
+                        rtds.listen.address.port()
+                    ),
+                    "write a fixed, lower port for `envoy-rtds`: each shard listens on the next one",
+                );
+                return;
+            }
+        }
+    }
 }
 
 /// What the blocks of one file share: what its paths are relative to, and the addresses that it listens on.

@@ -6,6 +6,7 @@ pub mod limits;
 pub mod plan;
 pub(crate) mod rate_limit;
 pub mod replay;
+pub mod shard;
 pub mod state;
 pub mod target;
 pub mod target_guard;

@@ -4,4 +4,5 @@ pub mod actuator;
 pub mod control_loop;
 pub mod election;
 pub mod reconciler;
+pub mod shards;
 pub mod source;

@@ -16,5 +16,12 @@ mod layers;
 mod logged;
 mod operator;
 mod scripted;
+#[cfg(all(
+    feature = "envoy",
+    feature = "kubernetes",
+    feature = "postgres",
+    feature = "redis"
+))]
+mod shards;
 mod sources;
 mod trouble;

@@ -70,6 +70,22 @@ impl Rtds {
     }
 }
 
+impl Rtds {
+    /// The server of one shard: the next port for each, and a layer of its own. None where there is no such port.
+    pub(in crate::config) fn of_shard(&self, number: usize) -> Option<Self> {
+        let mut own = self.clone();
+        let port = self.listen.address.port();
+        if port == 0 {
+            return None;
+        }
+        own.listen
+            .address
+            .set_port(port.checked_add(u16::try_from(number).ok()?)?);
+        own.layer = format!("{}-{number}", self.layer);
+        Some(own)
+    }
+}
+
 impl Admin {
     pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let wanted = "the addresses of admin endpoints, such as [http://127.0.0.1:9901]";

@@ -2,7 +2,7 @@
 //! no Istio behind it: what is proven is what stands in the cluster, not what proxies make of it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod cluster;
+pub(crate) mod cluster;
 mod created;
 mod deploy;
 mod edits;

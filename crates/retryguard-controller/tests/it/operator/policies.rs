@@ -130,6 +130,30 @@ async fn a_client_of_the_library_needs_the_token_of_a_guarded_server() {
     panic!("the user's own policy never came back");
 }
 
+/// With a token and a client authority, both are required: the certificate by the handshake, the token by the answer.
+#[tokio::test]
+async fn a_guarded_server_wants_the_certificate_and_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.yaml"), POLICY).unwrap();
+    let pki = crate::certificates::Pki::new(folder.path());
+    let token = folder.path().join("token");
+    std::fs::write(&token, "open-sesame\n").unwrap();
+    for (token_file, answered) in [(None, 200), (Some(token), 401)] {
+        let listen = Listen {
+            address: "127.0.0.1:0".parse().unwrap(),
+            tls: Some(pki.mutual()),
+            token_file,
+        };
+        let server = PolicyServer::start(folder.path(), &listen, Vec::new())
+            .await
+            .unwrap();
+        let (address, path) = (server.address(), "/policies/mine");
+        assert_eq!(pki.get(address, path, Some(&pki.client)).await, Some(answered));
+        assert_eq!(pki.get(address, path, Some(&pki.stranger)).await, None);
+        assert_eq!(pki.get(address, path, None).await, None);
+    }
+}
+
 #[tokio::test]
 async fn a_wrong_file_keeps_its_last_good_version_and_says_so() {
     let folder = tempfile::tempdir().unwrap();

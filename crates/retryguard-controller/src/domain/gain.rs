@@ -249,13 +249,15 @@ impl Measurement {
                 if self.off.calls() >= LEAST_CALLS && tally.clearly_below(self.off.success() - DROP) {
                     return self.suspend(now);
                 }
-                if settled {
-                    self.on.push(tally);
+                // A test that finds harm ends with the sample that shows it, also with one that covers the switch: where calls
+                // without retries are among its own, they lessen retries and successes alike.
+                let mut seen = self.on.clone();
+                seen.push(tally);
+                let harmful = compare(&seen, &self.off).is_some_and(|gain| clearly_below(gain, self.price));
+                if settled || harmful {
+                    self.on = seen;
                 }
-                // A test that finds harm ends with the sample that shows it.
-                let harmful =
-                    || compare(&self.on, &self.off).is_some_and(|gain| clearly_below(gain, self.price));
-                if self.on.enough() || harmful() {
+                if self.on.enough() || harmful {
                     return self.judge(now);
                 }
                 Advice::On

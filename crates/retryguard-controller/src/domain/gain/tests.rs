@@ -228,6 +228,27 @@ fn a_sample_that_covers_the_beginning_of_an_outage_ends_a_test() {
     assert!(!play.is_on());
 }
 
+/// A test had begun in the second in which an outage began. The service still answered what was in its queue, so that as many calls
+/// succeeded as before; only the retries, which came to nothing, told the outage. It took another sample.
+#[test]
+fn retries_that_come_to_nothing_end_a_test_with_its_first_sample() {
+    let mut play = Play::new();
+    play.play(World::Calm, 20);
+    let overload = World::Overload(75.0, 50.0);
+    while !(play.is_on() && play.measurement.gain().is_some()) {
+        play.play(overload, 1);
+    }
+    let counts = Counts {
+        calls: 34,
+        failed: Some(13),
+        rejected: Some(24),
+        retries: Some(79),
+        ..Counts::default()
+    };
+    let now = Instant::from_secs(10_000);
+    assert_eq!(play.measurement.observe(&counts, false, now), Advice::Off);
+}
+
 #[test]
 fn the_four_phases_in_a_row() {
     let mut play = Play::new();

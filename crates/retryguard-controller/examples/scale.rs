@@ -1,9 +1,10 @@
 //! How many targets and Envoys one controller bears.
 //!
-//! `cargo xtask evidence controller-scale` runs it; its arguments are `[TARGETS] [ENVOYS]`. This process is the controller. A
-//! second process simulates the Envoys: each has a connection of its own, subscribes by runtime discovery over loopback and
-//! acknowledges what it gets. The second process also serves the page of metrics that the controller scrapes each
-//! second, so one clock measures the delay from a sample to its switch. Prints one row of a table.
+//! `cargo xtask evidence controller-scale` runs it with the argument `page FILE`, and it writes that page: for each size it starts
+//! itself with `TARGETS ENVOYS`, which prints one row of the table. Such a process is the controller. A third process
+//! simulates the Envoys: each has a connection of its own, subscribes by runtime discovery over loopback and
+//! acknowledges what it gets. It also serves the page of metrics that the controller scrapes each second, so one clock
+//! measures the delay from a sample to its switch.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
@@ -27,6 +28,8 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Endpoint;
 
+/// Targets and Envoys of each row.
+const SIZES: [(u32, u32); 4] = [(100, 100), (10_000, 100), (1_000, 1_000), (10_000, 1_000)];
 /// How many targets begin to be overloaded with each page.
 const PER_ROUND: usize = 20;
 /// How many pages have new overloads.
@@ -39,16 +42,56 @@ const CALLS: u64 = 100;
 #[tokio::main]
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse().unwrap();
     start::raise_descriptor_limit();
-    if let [role, port, targets, envoys] = &arguments[..]
-        && role == "envoys"
-    {
-        let number = |text: &String| text.parse().unwrap();
-        simulate(port.parse().unwrap(), number(targets), number(envoys)).await;
-        return;
+    match arguments[..] {
+        ["page", file] => write_page(file),
+        [targets, envoys] => measure(number(targets), number(envoys)).await,
+        ["envoys", port, targets, envoys] => {
+            simulate(port.parse().unwrap(), number(targets), number(envoys)).await;
+        }
+        _ => panic!("the arguments are `page FILE` or `TARGETS ENVOYS`"),
     }
-    let number = |at: usize, default: usize| arguments.get(at).map_or(default, |text| text.parse().unwrap());
-    measure(number(0, 10_000), number(1, 1_000)).await;
+}
+
+fn write_page(file: &str) {
+    let rows: String = SIZES
+        .map(|(targets, envoys)| {
+            eprintln!("== scale: {targets} targets, {envoys} Envoys");
+            let output = Command::new(std::env::current_exe().unwrap())
+                .args([targets.to_string(), envoys.to_string()])
+                .stderr(Stdio::inherit())
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "the run failed: {}", output.status);
+            String::from_utf8(output.stdout).unwrap()
+        })
+        .concat();
+    std::fs::write(file, page_text(&rows)).unwrap();
+    eprintln!("== scale: {file} is written");
+}
+
+fn page_text(rows: &str) -> String {
+    format!(
+        "# The controller at scale\n\n\
+         Written by `cargo xtask evidence controller-scale`; do not edit.\n\n\
+         One controller, with all of its parts: it scrapes a page of metrics each second that has seven series of every \
+         target, decides for each target, and switches through runtime discovery. The Envoys are simulated by another \
+         process and speak xDS over loopback: each has a connection of its own, subscribes, and acknowledges what it gets. \
+         In the quiet part nothing is switched, for ten seconds. In the busy part twenty more targets become overloaded with \
+         each of ten pages, so that every Envoy is sent the whole layer anew for each change; at its end two hundred targets \
+         (one hundred in the smallest run) are off.\n\n\
+         Memory and processor time are those of the controller's process alone; 100 % is one core. The delay counts from the \
+         moment at which the page with a target's first bad sample was handed out until one Envoy had the switch, over all \
+         targets and Envoys. Everything ran on one machine with two cores that had other work to do, the simulated Envoys \
+         included: the delay has their processor time in it.\n\n\
+         | targets | Envoys | memory | processor, quiet | processor, busy | delay, median | delay, 99 % | delay, worst | switches seen |\n\
+         | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n\
+         {rows}\n\
+         The layer is one resource of xDS and is sent whole, so a change costs as much as there are targets that are off, \
+         times the number of Envoys. Beyond these sizes, `shards` gives each of several controllers a part of the targets.\n"
+    )
 }
 
 fn name(target: usize) -> String {

@@ -4,7 +4,8 @@
 
 mod admin;
 mod keys;
-mod rtds;
+#[doc(hidden)]
+pub mod rtds;
 
 use std::collections::BTreeMap;
 

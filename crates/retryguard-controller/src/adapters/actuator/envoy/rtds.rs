@@ -11,6 +11,8 @@
 
 mod dialect;
 mod fleet;
+#[doc(hidden)]
+pub mod fuzzing;
 mod server;
 mod shared_fleet;
 mod version;

@@ -47,6 +47,12 @@ pub async fn actuators(config: &Config) -> Result<Vec<Arc<dyn Actuator>>, StartE
     if let Some(settings) = &config.actuators.istio {
         all.push(actuator::istio(settings, named(config, |target| target.istio.clone())).await?);
     }
+    if let Some(settings) = &config.actuators.gateway_api {
+        all.push(actuator::gateway_api(settings, named(config, |target| target.gateway_api.clone())).await?);
+    }
+    if let Some(settings) = &config.actuators.linkerd {
+        all.push(actuator::linkerd(settings, named(config, |target| target.linkerd.clone())).await?);
+    }
     if let Some(settings) = &config.actuators.aws {
         all.push(actuator::aws(settings, named(config, |target| target.aws.clone())).await?);
     }

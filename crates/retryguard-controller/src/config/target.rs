@@ -35,6 +35,10 @@ pub struct Target {
     pub haproxy: Option<actuator::haproxy::Target>,
     /// How `istio` addresses it.
     pub istio: Option<actuator::istio::Target>,
+    /// How `gateway-api` addresses it.
+    pub gateway_api: Option<actuator::gateway_api::Target>,
+    /// How `linkerd` addresses it.
+    pub linkerd: Option<actuator::linkerd::Target>,
     /// How `aws` addresses it.
     pub aws: Option<actuator::aws::Target>,
     /// How `policy-server` addresses it.
@@ -60,6 +64,8 @@ impl Target {
             ("envoy-admin", self.envoy_admin.is_some()),
             ("haproxy", self.haproxy.is_some()),
             ("istio", self.istio.is_some()),
+            ("gateway-api", self.gateway_api.is_some()),
+            ("linkerd", self.linkerd.is_some()),
             ("aws", self.aws.is_some()),
             ("policy-server", self.policy_server.is_some()),
         ]
@@ -128,6 +134,8 @@ fn target(
         envoy_admin: None,
         haproxy: None,
         istio: None,
+        gateway_api: None,
+        linkerd: None,
         aws: None,
         policy_server: None,
     };
@@ -213,6 +221,14 @@ fn read_actuators(
     target.istio = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
         actuator::istio::Target::read(&name, inner, mistakes)
     });
+    let key = "gateway-api";
+    target.gateway_api = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+        actuator::gateway_api::Target::read(&name, inner, mistakes)
+    });
+    let key = "linkerd";
+    target.linkerd = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+        actuator::linkerd::Target::read(&name, inner, mistakes)
+    });
     let key = "aws";
     target.aws = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
         actuator::aws::Target::read(&name, inner, mistakes)
@@ -225,6 +241,8 @@ fn read_actuators(
         || target.envoy_admin.is_some()
         || target.haproxy.is_some()
         || target.istio.is_some()
+        || target.gateway_api.is_some()
+        || target.linkerd.is_some()
         || target.aws.is_some()
         || target.policy_server.is_some();
     if !driven && words.len() > 1 {

@@ -13,9 +13,30 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "retryguard.rules" -}}
+{{- if hasKey .Values.config.actuators "istio" }}
 - apiGroups: [networking.istio.io]
   resources: [virtualservices]
   verbs: [get, list, watch, patch{{ if .Values.rbac.create }}, create, delete{{ end }}]
+{{- end }}
+{{- if hasKey .Values.config.actuators "gateway-api" }}
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes]
+  verbs: [get, list, watch, patch]
+{{- end }}
+{{- if hasKey .Values.config.actuators "linkerd" }}
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, patch]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes, grpcroutes]
+  verbs: [get, list, patch]
+- apiGroups: [policy.linkerd.io]
+  resources: [httproutes]
+  verbs: [get, list, patch]
+- apiGroups: [linkerd.io]
+  resources: [serviceprofiles]
+  verbs: [get]
+{{- end }}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]

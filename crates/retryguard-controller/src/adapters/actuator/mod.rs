@@ -7,8 +7,10 @@ pub mod envoy;
 pub mod haproxy;
 mod instances;
 #[cfg(feature = "kubernetes")]
-pub mod istio;
+pub mod linkerd;
 pub mod policy_server;
+#[cfg(feature = "kubernetes")]
+pub mod routes;
 #[cfg(any(feature = "aws", feature = "kubernetes"))]
 mod stored_state;
 
@@ -77,7 +79,7 @@ pub(crate) async fn istio(
 ) -> Started {
     let client = crate::adapters::kubernetes::client(None).await?;
     let instance = crate::adapters::kubernetes::instance();
-    Ok(Arc::new(istio::Istio::new(
+    Ok(Arc::new(routes::Routes::istio(
         client,
         settings.clone(),
         &targets,
@@ -92,6 +94,60 @@ pub(crate) async fn istio(
 ) -> Started {
     Err(StartError::NotBuilt {
         what: "istio",
+        feature: "kubernetes",
+    })
+}
+
+/// Starts the actuator `gateway-api`.
+#[cfg(feature = "kubernetes")]
+pub(crate) async fn gateway_api(
+    settings: &settings::gateway_api::Settings,
+    targets: Vec<(TargetName, settings::gateway_api::Target)>,
+) -> Started {
+    let client = crate::adapters::kubernetes::client(None).await?;
+    let instance = crate::adapters::kubernetes::instance();
+    Ok(Arc::new(routes::Routes::gateway_api(
+        client,
+        settings.clone(),
+        &targets,
+        &instance,
+    )))
+}
+
+#[cfg(not(feature = "kubernetes"))]
+pub(crate) async fn gateway_api(
+    _settings: &settings::gateway_api::Settings,
+    _targets: Vec<(TargetName, settings::gateway_api::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "gateway-api",
+        feature: "kubernetes",
+    })
+}
+
+/// Starts the actuator `linkerd`.
+#[cfg(feature = "kubernetes")]
+pub(crate) async fn linkerd(
+    settings: &settings::linkerd::Settings,
+    targets: Vec<(TargetName, settings::linkerd::Target)>,
+) -> Started {
+    let client = crate::adapters::kubernetes::client(None).await?;
+    let instance = crate::adapters::kubernetes::instance();
+    Ok(Arc::new(linkerd::Linkerd::new(
+        client,
+        settings.clone(),
+        &targets,
+        &instance,
+    )))
+}
+
+#[cfg(not(feature = "kubernetes"))]
+pub(crate) async fn linkerd(
+    _settings: &settings::linkerd::Settings,
+    _targets: Vec<(TargetName, settings::linkerd::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "linkerd",
         feature: "kubernetes",
     })
 }

@@ -1,4 +1,4 @@
-//! What the actuator `istio` and the Lease share: the client of the API server, its limits and its errors.
+//! What the actuators `istio` and `gateway-api` and the Lease share: the client of the API server, its limits and its errors.
 
 pub mod event;
 mod retry;

@@ -2,8 +2,10 @@
 
 pub mod aws;
 pub mod envoy;
+pub mod gateway_api;
 pub mod haproxy;
 pub mod istio;
+pub mod linkerd;
 pub mod policy_server;
 
 use retryguard_policy::reading::{Block, Mistakes};
@@ -21,6 +23,10 @@ pub struct Actuators {
     pub haproxy: Option<haproxy::Settings>,
     /// Istio's VirtualServices.
     pub istio: Option<istio::Settings>,
+    /// The Gateway API's HTTPRoutes.
+    pub gateway_api: Option<gateway_api::Settings>,
+    /// Linkerd's annotations.
+    pub linkerd: Option<linkerd::Settings>,
     /// Lambda, SSM and AppConfig.
     pub aws: Option<aws::Settings>,
     /// Policies over HTTP.
@@ -29,7 +35,8 @@ pub struct Actuators {
 
 impl Actuators {
     pub(super) fn read(block: &mut Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Self {
-        let wanted = "one of envoy-rtds, envoy-admin, haproxy, istio, aws, policy-server";
+        let wanted =
+            "one of envoy-rtds, envoy-admin, haproxy, istio, gateway-api, linkerd, aws, policy-server";
         let Some(node) = block.need("actuators", wanted, mistakes) else {
             return Self::default();
         };
@@ -49,6 +56,12 @@ impl Actuators {
             istio: block
                 .block("istio", mistakes)
                 .and_then(|inner| istio::Settings::read(inner, place, mistakes)),
+            gateway_api: block
+                .block("gateway-api", mistakes)
+                .and_then(|inner| gateway_api::Settings::read(inner, place, mistakes)),
+            linkerd: block
+                .block("linkerd", mistakes)
+                .and_then(|inner| linkerd::Settings::read(inner, place, mistakes)),
             aws: block
                 .block("aws", mistakes)
                 .and_then(|inner| aws::Settings::read(inner, place, mistakes)),
@@ -71,6 +84,8 @@ impl Actuators {
             ("envoy-admin", self.envoy_admin.is_some()),
             ("haproxy", self.haproxy.is_some()),
             ("istio", self.istio.is_some()),
+            ("gateway-api", self.gateway_api.is_some()),
+            ("linkerd", self.linkerd.is_some()),
             ("aws", self.aws.is_some()),
             ("policy-server", self.policy_server.is_some()),
         ]

@@ -7,11 +7,11 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
-use retryguard_controller::adapters::actuator::istio::Istio;
+use retryguard_controller::adapters::actuator::routes::Routes;
 use retryguard_controller::config::actuator::istio::{Settings, Target};
 use retryguard_controller::domain::state::{Change, Loss, Observed, RetryState};
 use retryguard_controller::domain::target::TargetName;
-use retryguard_controller::reconcile::actuator::Actuator as _;
+use retryguard_controller::reconcile::actuator::Actuator;
 use retryguard_core::ratio::Ratio;
 use retryguard_parts::Kubernetes;
 use serde_json::{Value, json};
@@ -65,11 +65,11 @@ impl Cluster {
     }
 
     /// An actuator for targets whose hosts are their names.
-    pub(crate) fn istio(&self, targets: &[&str]) -> Istio {
+    pub(crate) fn istio(&self, targets: &[&str]) -> Routes {
         self.istio_as(self.client.clone(), targets)
     }
 
-    pub(crate) fn istio_as(&self, client: Client, targets: &[&str]) -> Istio {
+    pub(crate) fn istio_as(&self, client: Client, targets: &[&str]) -> Routes {
         let targets: Vec<(TargetName, Target)> = targets
             .iter()
             .map(|name| {
@@ -77,7 +77,7 @@ impl Cluster {
                 (TargetName::new(name), Target { host })
             })
             .collect();
-        Istio::new(client, self.settings(), &targets, "test")
+        Routes::istio(client, self.settings(), &targets, "test")
     }
 
     pub(crate) fn objects(&self) -> Api<DynamicObject> {
@@ -165,7 +165,7 @@ impl Cluster {
 }
 
 /// Changes, and must succeed.
-pub(crate) async fn apply(istio: &Istio, target: &str, desired: RetryState) -> Vec<Loss> {
+pub(crate) async fn apply(plane: &impl Actuator, target: &str, desired: RetryState) -> Vec<Loss> {
     let why = format!("{target}: rejections 40.0 % above 20.0 % of 100 calls");
     let change = Change {
         target: TargetName::new(target),
@@ -173,12 +173,12 @@ pub(crate) async fn apply(istio: &Istio, target: &str, desired: RetryState) -> V
         why,
         term: 1,
     };
-    istio.apply(&change).await.unwrap()
+    plane.apply(&change).await.unwrap()
 }
 
 /// What is held, by target.
-pub(crate) async fn found(istio: &Istio) -> Vec<(String, Observed)> {
-    let found = istio.find().await.unwrap();
+pub(crate) async fn found(plane: &impl Actuator) -> Vec<(String, Observed)> {
+    let found = plane.find().await.unwrap();
     found
         .into_iter()
         .map(|found| (found.target.to_string(), found.held))

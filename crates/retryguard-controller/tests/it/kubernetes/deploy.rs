@@ -8,7 +8,7 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
-use retryguard_controller::adapters::actuator::istio::Istio;
+use retryguard_controller::adapters::actuator::routes::Routes;
 use retryguard_controller::adapters::election::kubernetes::Lease;
 use retryguard_controller::config::Config;
 use retryguard_controller::domain::state::RetryState;
@@ -189,7 +189,7 @@ async fn the_account_of_the_manifests_can_do_everything_that_the_controller_does
 }
 
 /// The first word comes with the first list; only who may `watch` hears another.
-async fn hears_of_edits(cluster: &Cluster, istio: &Istio) {
+async fn hears_of_edits(cluster: &Cluster, istio: &Routes) {
     let heard = tokio::sync::Notify::new();
     let changed = || heard.notify_one();
     let edit = async {
@@ -277,7 +277,7 @@ async fn the_guides_service_and_configuration_fit_together() {
         .iter()
         .map(|target| (target.name.clone(), target.istio.clone().unwrap()))
         .collect();
-    let istio = Istio::new(cluster.client.clone(), settings, &targets, "test");
+    let istio = Routes::istio(cluster.client.clone(), settings, &targets, "test");
     let objects: Api<DynamicObject> = Api::namespaced_with(cluster.client.clone(), "bookinfo", &resource());
     apply(&istio, "reviews", RetryState::Off).await;
     let object = objects.get("reviews").await.unwrap();

@@ -1,17 +1,19 @@
-//! Istio as a data plane: the `retries` of VirtualServices.
+//! Routes in a Kubernetes cluster as a data plane: the `retries` of Istio's VirtualServices, and the `retry` of the Gateway
+//! API's HTTPRoutes.
 //!
 //! **What is written.** JSON patches on single routes, under the version that was read. Server-side apply and
-//! merge patches would replace the whole list of routes, which is one value to Kubernetes. Off is a bare
-//! `retries: {attempts: 0}`; a DestinationRule cannot say it, because its `maxRetries: 0` reads as unset. On
+//! merge patches would replace the whole list of routes, which is one value to Kubernetes. Off is
+//! `attempts: 0`; a DestinationRule cannot say it, because its `maxRetries: 0` reads as unset. On
 //! the way back the number rises in whole attempts, and at the end the user's own block comes back from the
-//! annotation in which it was kept, or no block where there was none: that is Istio's default, not no retries.
+//! annotation in which it was kept, or no block where there was none: that is the data plane's default, not no retries.
 //!
-//! **Where there is no VirtualService** for the calls inside of the mesh, one is made, and removed again.
+//! **Where there is no VirtualService** of Istio for the calls inside of the mesh, one is made, and removed again.
 //!
 //! **Whose word counts** is written in `plan`.
 
-mod block;
+pub(super) mod block;
 mod created;
+mod dialect;
 mod find;
 mod host;
 mod notice;
@@ -30,19 +32,20 @@ use std::sync::{Mutex, PoisonError};
 
 use kube::Client;
 
-use crate::adapters::actuator::istio::host::Host;
-use crate::adapters::actuator::istio::object::{Objects, VirtualService};
-use crate::adapters::actuator::istio::record::Record;
+use crate::adapters::actuator::routes::dialect::Dialect;
+use crate::adapters::actuator::routes::host::Host;
+use crate::adapters::actuator::routes::object::{Objects, RouteObject};
+use crate::adapters::actuator::routes::record::Record;
 use crate::adapters::kubernetes::event::Reporter;
-use crate::config::actuator::istio::{Settings, Target};
+use crate::config::actuator::{gateway_api, istio};
 use crate::domain::state::{Change, Found, Loss, RetryState};
 use crate::domain::target::TargetName;
 use crate::reconcile::actuator::{Actuator, ActuatorError, Answer};
 
-/// The actuator `istio`.
-pub struct Istio {
+/// The actuators `istio` and `gateway-api`.
+pub struct Routes {
     objects: Objects,
-    settings: Settings,
+    scope: Scope,
     hosts: BTreeMap<TargetName, Host>,
     reporter: Reporter,
     /// What we hold of each object, by its uid: for one that loses the annotation while we run.
@@ -53,21 +56,77 @@ pub struct Istio {
     holds: AtomicBool,
 }
 
-impl Istio {
-    /// One that asks through `client`. `instance` is this controller's name among its kind, for events.
+/// The Gateway API names Services, whose domain is only a way to compare them here.
+const DOMAIN: &str = "cluster.local";
+
+/// Which objects are looked at, and what is not written in them.
+#[derive(Debug, Clone)]
+struct Scope {
+    dialect: Dialect,
+    /// The namespaces whose objects may be changed; all of the cluster where there is none.
+    namespaces: Vec<String>,
+    domain: String,
+    version: &'static str,
+    /// How many retries a route without a block has.
+    default_attempts: u32,
+    /// Whether an object is made for a target that has none.
+    create: bool,
+}
+
+impl Routes {
+    /// The actuator `istio`, which asks through `client`. `instance` is this controller's name among its kind, for events.
     #[must_use]
-    pub fn new(client: Client, settings: Settings, targets: &[(TargetName, Target)], instance: &str) -> Self {
-        let hosts = targets
-            .iter()
-            .map(|(name, target)| {
-                let host = Host::new(&target.host, &settings.namespace, &settings.domain);
-                (name.clone(), host)
-            })
-            .collect();
+    pub fn istio(
+        client: Client,
+        settings: istio::Settings,
+        targets: &[(TargetName, istio::Target)],
+        instance: &str,
+    ) -> Self {
+        let hosts = targets.iter().map(|(name, target)| {
+            let host = Host::new(&target.host, &settings.namespace, &settings.domain);
+            (name.clone(), host)
+        });
+        let hosts = hosts.collect();
+        let scope = Scope {
+            dialect: Dialect::VirtualService,
+            namespaces: settings.namespaces,
+            domain: settings.domain,
+            version: settings.version.as_str(),
+            default_attempts: settings.default_attempts,
+            create: settings.create,
+        };
+        Self::new(client, scope, hosts, instance)
+    }
+
+    /// As [`Routes::istio`], for the actuator `gateway-api`.
+    #[must_use]
+    pub fn gateway_api(
+        client: Client,
+        settings: gateway_api::Settings,
+        targets: &[(TargetName, gateway_api::Target)],
+        instance: &str,
+    ) -> Self {
+        let hosts = targets.iter().map(|(name, target)| {
+            let host = Host::new(&target.service, &settings.namespace, DOMAIN);
+            (name.clone(), host)
+        });
+        let hosts = hosts.collect();
+        let scope = Scope {
+            dialect: Dialect::HttpRoute,
+            namespaces: settings.namespaces,
+            domain: DOMAIN.to_owned(),
+            version: settings.version.as_str(),
+            default_attempts: settings.default_attempts,
+            create: false,
+        };
+        Self::new(client, scope, hosts, instance)
+    }
+
+    fn new(client: Client, scope: Scope, hosts: BTreeMap<TargetName, Host>, instance: &str) -> Self {
         Self {
-            objects: Objects::new(client.clone(), &settings),
+            objects: Objects::new(client.clone(), &scope),
             reporter: Reporter::new(client, instance.to_owned()),
-            settings,
+            scope,
             hosts,
             memory: Mutex::default(),
             written: Mutex::default(),
@@ -75,12 +134,12 @@ impl Istio {
         }
     }
 
-    fn remembered(&self, object: &VirtualService) -> Option<Record> {
+    fn remembered(&self, object: &RouteObject) -> Option<Record> {
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.get(object.uid()).cloned()
     }
 
-    fn remember(&self, object: &VirtualService, record: Option<Record>) {
+    fn remember(&self, object: &RouteObject, record: Option<Record>) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         match record {
             Some(record) => {
@@ -92,15 +151,15 @@ impl Istio {
     }
 
     /// Forgets objects that are gone.
-    fn forget_all_but(&self, objects: &[VirtualService]) {
+    fn forget_all_but(&self, objects: &[RouteObject]) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let uids: BTreeSet<&str> = objects.iter().map(VirtualService::uid).collect();
+        let uids: BTreeSet<&str> = objects.iter().map(RouteObject::uid).collect();
         memory.retain(|uid, _| uids.contains(uid.as_str()));
         written.retain(|uid, _| uids.contains(uid.as_str()));
     }
 
-    /// Changes every VirtualService that concerns the target. One that cannot be changed does not keep the
+    /// Changes every object that concerns the target. One that cannot be changed does not keep the
     /// others from it; the first trouble is told at the end.
     async fn change(&self, change: &Change) -> Result<Vec<Loss>, ActuatorError> {
         let host = self.hosts.get(&change.target);
@@ -134,9 +193,9 @@ impl Istio {
     }
 }
 
-impl Actuator for Istio {
+impl Actuator for Routes {
     fn name(&self) -> &'static str {
-        "istio"
+        self.scope.dialect.actuator()
     }
 
     fn find(&self) -> Answer<'_, Vec<Found>> {
@@ -158,10 +217,10 @@ impl Actuator for Istio {
                 change.target
             );
         };
-        let scope = if self.settings.namespaces.is_empty() {
+        let scope = if self.scope.namespaces.is_empty() {
             "of every namespace".to_owned()
         } else {
-            format!("of {}", self.settings.namespaces.join(", "))
+            format!("of {}", self.scope.namespaces.join(", "))
         };
         let what = match change.desired {
             RetryState::Original => "back to the user's own block".to_owned(),
@@ -171,7 +230,8 @@ impl Actuator for Istio {
                 share.as_f64() * 100.0
             ),
         };
-        format!("set the retries of every route to {host} in the VirtualServices {scope} {what}")
+        let kind = self.scope.dialect.kind();
+        format!("set the retries of every route to {host} in the {kind}s {scope} {what}")
     }
 
     fn notice<'a>(

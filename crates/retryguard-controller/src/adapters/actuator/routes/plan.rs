@@ -1,4 +1,4 @@
-//! From what a VirtualService is and what is wanted of it to the patch that brings the two together. Pure: it
+//! From what an object is and what is wanted of it to the patch that brings the two together. Pure: it
 //! is tried on objects of every shape without a cluster.
 //!
 //! **Whose word counts.** What stands in a route when we first touch it is the user's, and it comes back. A
@@ -11,17 +11,19 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::adapters::actuator::istio::block;
-use crate::adapters::actuator::istio::block::Block;
-use crate::adapters::actuator::istio::host::Host;
-use crate::adapters::actuator::istio::record::{ANNOTATION, Kept, Record, locate};
-use crate::adapters::actuator::istio::route::{Route, routes};
+use crate::adapters::actuator::routes::block;
+use crate::adapters::actuator::routes::block::Block;
+use crate::adapters::actuator::routes::dialect::Dialect;
+use crate::adapters::actuator::routes::host::Host;
+use crate::adapters::actuator::routes::record::{ANNOTATION, Kept, Record, locate};
+use crate::adapters::actuator::routes::route::{Route, routes};
 use crate::adapters::actuator::stored_state::StoredState;
 use crate::domain::state::{Loss, RetryState};
 
-/// A VirtualService as far as it concerns us.
+/// An object as far as it concerns us.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
+    pub(super) dialect: Dialect,
     pub(super) namespace: &'a str,
     pub(super) resource_version: &'a str,
     pub(super) annotations: &'a BTreeMap<String, String>,
@@ -73,20 +75,20 @@ pub(super) fn plan(view: &View<'_>, wanted: &Wanted<'_>) -> Result<Plan, String>
         .filter_map(|(_, _, kept)| kept.clone())
         .collect();
     let routes: Vec<Route<'_>> = standing.routes.iter().map(|(_, route, _)| *route).collect();
-    desired(&mut held, &routes, view.namespace, wanted, &mut plan);
+    desired(&mut held, &routes, view, wanted, &mut plan);
 
     let mut operations = Vec::new();
     held.retain_mut(|held| {
         let route = routes[held.index];
         let Some(strictest) = held.strictest() else {
             if !held.yielded {
-                write_block(&mut operations, held.index, route, &held.original);
+                write_block(&mut operations, view.dialect, held.index, route, &held.original);
             }
             return false;
         };
         if !held.yielded {
-            held.ours = block::wanted(&held.original, strictest, wanted.default_attempts);
-            write_block(&mut operations, held.index, route, &held.ours);
+            held.ours = block::wanted(&held.original, strictest, view.dialect, wanted.default_attempts);
+            write_block(&mut operations, view.dialect, held.index, route, &held.ours);
         }
         true
     });
@@ -134,7 +136,7 @@ pub(super) fn standing<'a>(view: &View<'a>) -> Result<Leadership<'a>, String> {
     let written = Record::read(view.annotations)?;
     let record = written.as_ref().or(view.remembered);
     let before = record.map_or(&[][..], |record| &record.routes);
-    let routes = routes(view.spec);
+    let routes = routes(view.spec, view.dialect);
     let mut standing = Leadership {
         created: record.is_some_and(|record| record.created),
         written: written.is_some(),
@@ -173,7 +175,7 @@ fn refresh(before: &Kept, index: usize, route: Route<'_>, yielded: &mut Vec<Stri
 fn desired(
     held: &mut Vec<Kept>,
     routes: &[Route<'_>],
-    namespace: &str,
+    view: &View<'_>,
     wanted: &Wanted<'_>,
     plan: &mut Plan,
 ) {
@@ -184,7 +186,7 @@ fn desired(
         return;
     };
     for (index, route) in routes.iter().enumerate() {
-        let hosts = route.hosts(namespace, wanted.domain);
+        let hosts = route.hosts(view.namespace, wanted.domain);
         if !hosts.contains(host) {
             continue;
         }
@@ -194,10 +196,11 @@ fn desired(
             Some(place) if !held[place].yielded => held[place].original.clone(),
             _ => route.block(),
         };
-        let Some(all) = block::attempts(user.as_ref(), wanted.default_attempts) else {
+        let Some(all) = block::attempts(user.as_ref(), view.dialect, wanted.default_attempts) else {
             plan.losses.push(Loss(format!(
-                "{} has retries of a shape that Istio does not know; they are left alone",
-                route.title(index)
+                "{} has retries of a shape that {} does not know; they are left alone",
+                route.title(index),
+                view.dialect.system()
             )));
             continue;
         };
@@ -218,11 +221,18 @@ fn desired(
         }
         let yielded = place.is_some_and(|place| held[place].yielded);
         plan.losses
-            .extend(losses(route.title(index), all, yielded, wanted, &hosts));
+            .extend(losses(route.title(index), all, yielded, view, wanted, &hosts));
     }
 }
 
-fn losses(title: String, all: u32, yielded: bool, wanted: &Wanted<'_>, hosts: &[Host]) -> Vec<Loss> {
+fn losses(
+    title: String,
+    all: u32,
+    yielded: bool,
+    view: &View<'_>,
+    wanted: &Wanted<'_>,
+    hosts: &[Host],
+) -> Vec<Loss> {
     let mut losses = Vec::new();
     if yielded {
         losses.push(Loss(format!(
@@ -237,7 +247,8 @@ fn losses(title: String, all: u32, yielded: bool, wanted: &Wanted<'_>, hosts: &[
     if let RetryState::Part { share, .. } = wanted.desired {
         let part = block::part(all, share);
         losses.push(Loss(format!(
-            "{title}: Istio counts whole retries, so {part} of {all} stands for {:.1} %",
+            "{title}: {} counts whole retries, so {part} of {all} stands for {:.1} %",
+            view.dialect.system(),
             share.as_f64() * 100.0
         )));
     }
@@ -257,22 +268,27 @@ fn losses(title: String, all: u32, yielded: bool, wanted: &Wanted<'_>, hosts: &[
 
 /// Nothing where the block is as wanted already. The test makes sure that the entry is the one that was read,
 /// should a server not look at the version.
-fn write_block(operations: &mut Vec<Value>, index: usize, route: Route<'_>, wanted: &Block) {
+fn write_block(
+    operations: &mut Vec<Value>,
+    dialect: Dialect,
+    index: usize,
+    route: Route<'_>,
+    wanted: &Block,
+) {
     let now = route.retries();
     if now == wanted.as_ref() {
         return;
     }
+    let place = format!("/spec/{}/{index}", dialect.list());
+    let path = format!("{place}/{}", dialect.retries());
     operations.push(match (route.name(), route.destinations()) {
-        (Some(name), _) => json!({"op": "test", "path": format!("/spec/http/{index}/name"), "value": name}),
+        (Some(name), _) => json!({"op": "test", "path": format!("{place}/name"), "value": name}),
         (None, Some(route)) => {
-            json!({"op": "test", "path": format!("/spec/http/{index}/route"), "value": route})
+            json!({"op": "test", "path": format!("{place}/{}", dialect.destinations()), "value": route})
         }
         // Only a route that has lost its destinations while we held it.
-        (None, None) => {
-            json!({"op": "test", "path": format!("/spec/http/{index}/retries"), "value": now})
-        }
+        (None, None) => json!({"op": "test", "path": path, "value": now}),
     });
-    let path = format!("/spec/http/{index}/retries");
     operations.push(match (now, wanted) {
         (_, None) => json!({"op": "remove", "path": path}),
         (None, Some(block)) => json!({"op": "add", "path": path, "value": block}),

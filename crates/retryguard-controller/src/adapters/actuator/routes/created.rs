@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::adapters::actuator::istio::host::Host;
-use crate::adapters::actuator::istio::object::VirtualService;
-use crate::adapters::actuator::istio::plan::View;
-use crate::adapters::actuator::istio::record::{ANNOTATION, Kept, Record};
-use crate::adapters::actuator::istio::route::routes;
-use crate::adapters::actuator::istio::{Istio, block};
+use crate::adapters::actuator::routes::dialect::Dialect;
+use crate::adapters::actuator::routes::host::Host;
+use crate::adapters::actuator::routes::object::RouteObject;
+use crate::adapters::actuator::routes::plan::View;
+use crate::adapters::actuator::routes::record::{ANNOTATION, Kept, Record};
+use crate::adapters::actuator::routes::route::routes;
+use crate::adapters::actuator::routes::{Routes, block};
 use crate::adapters::actuator::stored_state::StoredState;
 use crate::adapters::kubernetes::RequestError;
 use crate::adapters::kubernetes::event::Kind;
@@ -42,12 +43,12 @@ pub(super) fn is_as_made(view: &View<'_>) -> bool {
     now == spec(&Host::new(host, "", ""))
 }
 
-impl Istio {
+impl Routes {
     /// Makes a VirtualService where the calls inside of the mesh have none, and removes ours where the user has
     /// made one meanwhile: two for one host would be a riddle which of them Istio follows.
     pub(super) async fn provide(
         &self,
-        objects: &[VirtualService],
+        objects: &[RouteObject],
         host: &Host,
         change: &Change,
         matched: usize,
@@ -55,7 +56,17 @@ impl Istio {
         if change.desired == RetryState::Original {
             return Ok(Vec::new());
         }
-        let domain = &self.settings.domain;
+        if self.scope.dialect == Dialect::HttpRoute {
+            // One that is made would need a parent, and whose traffic that is, only the user knows.
+            return Ok(if matched == 0 {
+                vec![Loss(format!(
+                    "no rule of an HTTPRoute sends to {host}; its retries stay as the data plane has them"
+                ))]
+            } else {
+                Vec::new()
+            });
+        }
+        let domain = &self.scope.domain;
         let (ours, theirs): (Vec<_>, Vec<_>) = objects
             .iter()
             .filter(|object| object.takes(host, domain))
@@ -81,7 +92,7 @@ impl Istio {
                 "no VirtualService takes the calls to {host}, and none is made for a host outside of the cluster"
             ))]);
         };
-        if !self.settings.create || !self.objects.may_change(namespace) {
+        if !self.scope.create || !self.objects.may_change(namespace) {
             return Ok(vec![Loss(format!(
                 "no VirtualService takes the calls to {host} inside of the mesh, and none may be made in {namespace}; its \
                  retries stay as the mesh has them"
@@ -103,7 +114,7 @@ impl Istio {
             namespace,
             host,
             change,
-            self.settings.default_attempts,
+            self.scope.default_attempts,
         ) else {
             return Ok(Vec::new());
         };
@@ -146,8 +157,8 @@ fn whole(
         return None;
     }
     let mut spec = spec(host);
-    let print = routes(&spec).first()?.print();
-    let ours = block::wanted(&None, change.desired, default_attempts);
+    let print = routes(&spec, Dialect::VirtualService).first()?.print();
+    let ours = block::wanted(&None, change.desired, Dialect::VirtualService, default_attempts);
     let kept = Kept {
         name: Some("retryguard".to_owned()),
         index: 0,
@@ -180,7 +191,7 @@ fn name(service: &str) -> String {
 
 /// Whether we made it and it was not taken over. The annotation alone is not enough: a copy of our object
 /// under another name carries it too, but people do not copy what is marked as managed.
-pub(super) fn is_ours(object: &VirtualService) -> bool {
+pub(super) fn is_ours(object: &RouteObject) -> bool {
     object.label(LABEL) == Some(OWNER)
         && Record::read(object.annotations()).is_ok_and(|record| record.is_some_and(|record| record.created))
 }
@@ -212,6 +223,7 @@ mod tests {
 
     fn as_made(spec: &Value) -> bool {
         is_as_made(&View {
+            dialect: Dialect::VirtualService,
             namespace: "prod",
             resource_version: "1",
             annotations: &BTreeMap::new(),

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use retryguard_core::ratio::Ratio;
 use serde_json::{Value, json};
 
-use crate::adapters::actuator::istio::host::Host;
-use crate::adapters::actuator::istio::plan::{Plan, View, Wanted, plan};
-use crate::adapters::actuator::istio::record::{ANNOTATION, MOST_BYTES, Record};
+use crate::adapters::actuator::routes::dialect::Dialect;
+use crate::adapters::actuator::routes::host::Host;
+use crate::adapters::actuator::routes::plan::{Plan, View, Wanted, plan};
+use crate::adapters::actuator::routes::record::{ANNOTATION, MOST_BYTES, Record};
 use crate::domain::state::RetryState;
 
 const HALF: RetryState = RetryState::Part {
@@ -34,6 +35,7 @@ impl Object {
     fn plan(&self, target: &str, desired: RetryState) -> Result<Plan, String> {
         let host = Host::new(target, "prod", "cluster.local");
         let view = View {
+            dialect: Dialect::VirtualService,
             namespace: "prod",
             resource_version: "7",
             annotations: &self.annotations,

@@ -1,13 +1,13 @@
-//! Bringing one VirtualService to what is wanted of it.
+//! Bringing one object to what is wanted of it.
 
 use serde_json::{Value, json};
 
-use crate::adapters::actuator::istio::created::{LABEL, OWNER, is_as_made};
-use crate::adapters::actuator::istio::host::Host;
-use crate::adapters::actuator::istio::object::VirtualService;
-use crate::adapters::actuator::istio::plan::{Plan, View, Wanted, plan};
-use crate::adapters::actuator::istio::record::Record;
-use crate::adapters::actuator::istio::{Istio, RetryState};
+use crate::adapters::actuator::routes::created::{LABEL, OWNER, is_as_made};
+use crate::adapters::actuator::routes::host::Host;
+use crate::adapters::actuator::routes::object::RouteObject;
+use crate::adapters::actuator::routes::plan::{Plan, View, Wanted, plan};
+use crate::adapters::actuator::routes::record::Record;
+use crate::adapters::actuator::routes::{RetryState, Routes};
 use crate::adapters::kubernetes::event::Kind;
 use crate::adapters::kubernetes::{RequestError, with_retries};
 use crate::domain::state::{Change, Loss};
@@ -21,12 +21,12 @@ pub(super) struct Settled {
     pub(super) losses: Vec<Loss>,
 }
 
-impl Istio {
+impl Routes {
     /// Plans and patches until the object is as wanted. It is read anew after each conflict; one that is gone
     /// is as wanted.
     pub(super) async fn settle(
         &self,
-        listed: &VirtualService,
+        listed: &RouteObject,
         host: Option<&Host>,
         change: &Change,
     ) -> Result<Settled, ActuatorError> {
@@ -34,8 +34,8 @@ impl Istio {
             target: change.target.as_str(),
             host,
             desired: change.desired,
-            domain: &self.settings.domain,
-            default_attempts: self.settings.default_attempts,
+            domain: &self.scope.domain,
+            default_attempts: self.scope.default_attempts,
         };
         let mut fresh = false;
         let answer = with_retries(|| {
@@ -59,7 +59,7 @@ impl Istio {
 
     async fn bring(
         &self,
-        object: &VirtualService,
+        object: &RouteObject,
         wanted: &Wanted<'_>,
         change: &Change,
     ) -> Result<Settled, RequestError> {
@@ -98,7 +98,7 @@ impl Istio {
     }
 
     /// Removes an object of ours that is no longer needed, or lets go of it when the user has changed it.
-    pub(super) async fn withdraw(&self, listed: &VirtualService) -> Result<(), ActuatorError> {
+    pub(super) async fn withdraw(&self, listed: &RouteObject) -> Result<(), ActuatorError> {
         let answer = with_retries(|| async {
             let object = self.objects.get(listed).await?;
             let record = Record::read(object.annotations()).map_err(RequestError::Refused)?;
@@ -121,7 +121,7 @@ impl Istio {
         }
     }
 
-    async fn tell_of(&self, object: &VirtualService, plan: &Plan, changes: bool, change: &Change) {
+    async fn tell_of(&self, object: &RouteObject, plan: &Plan, changes: bool, change: &Change) {
         if !plan.yielded.is_empty() {
             let note = format!(
                 "the retries of {} were changed outside this controller while they were held: they are left alone until {} is back to \
@@ -143,15 +143,16 @@ impl Istio {
         }
     }
 
-    async fn tell(&self, object: &VirtualService, reason: &str, note: &str) {
+    async fn tell(&self, object: &RouteObject, reason: &str, note: &str) {
         self.reporter
             .tell(object.reference(), Kind::Normal, reason, note)
             .await;
     }
 }
 
-pub(super) fn view<'a>(object: &'a VirtualService, remembered: Option<&'a Record>) -> View<'a> {
+pub(super) fn view<'a>(object: &'a RouteObject, remembered: Option<&'a Record>) -> View<'a> {
     View {
+        dialect: object.dialect(),
         namespace: object.namespace(),
         resource_version: object.resource_version(),
         annotations: object.annotations(),
@@ -160,7 +161,7 @@ pub(super) fn view<'a>(object: &'a VirtualService, remembered: Option<&'a Record
     }
 }
 
-fn unlabel(object: &VirtualService) -> Option<Value> {
+fn unlabel(object: &RouteObject) -> Option<Value> {
     (object.label(LABEL) == Some(OWNER)).then(|| {
         let path = format!("/metadata/labels/{}", LABEL.replace('/', "~1"));
         json!({"op": "remove", "path": path})

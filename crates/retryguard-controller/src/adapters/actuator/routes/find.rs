@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use retryguard_core::ratio::Ratio;
 
-use crate::adapters::actuator::istio::object::VirtualService;
-use crate::adapters::actuator::istio::plan::{Leadership, standing};
-use crate::adapters::actuator::istio::settle::view;
-use crate::adapters::actuator::istio::{Istio, block, created};
+use crate::adapters::actuator::routes::object::RouteObject;
+use crate::adapters::actuator::routes::plan::{Leadership, standing};
+use crate::adapters::actuator::routes::settle::view;
+use crate::adapters::actuator::routes::{Routes, block, created};
 use crate::domain::state::{Found, Observed, RetryState};
 use crate::domain::target::TargetName;
 
@@ -30,8 +30,8 @@ struct Known {
     loose: bool,
 }
 
-impl Istio {
-    pub(super) fn found(&self, objects: &[VirtualService]) -> Vec<Found> {
+impl Routes {
+    pub(super) fn found(&self, objects: &[RouteObject]) -> Vec<Found> {
         let mut all: BTreeMap<TargetName, Known> = BTreeMap::new();
         for object in objects {
             let remembered = self.remembered(object);
@@ -52,19 +52,21 @@ impl Istio {
     }
 
     /// Whether a target of which we hold something has more that we should hold.
-    fn is_loose(&self, target: &TargetName, objects: &[VirtualService]) -> bool {
+    fn is_loose(&self, target: &TargetName, objects: &[RouteObject]) -> bool {
         let Some(host) = self.hosts.get(target) else {
             return false;
         };
-        let domain = &self.settings.domain;
-        let free = |object: &VirtualService| {
+        let domain = &self.scope.domain;
+        let free = |object: &RouteObject| {
             let remembered = self.remembered(object);
             let view = view(object, remembered.as_ref());
             let Ok(standing) = standing(&view) else {
                 return false;
             };
             standing.routes.iter().any(|(_, route, kept)| {
-                let some = block::attempts(route.retries(), self.settings.default_attempts).unwrap_or(0) > 0;
+                let some = block::attempts(route.retries(), object.dialect(), self.scope.default_attempts)
+                    .unwrap_or(0)
+                    > 0;
                 let carries = kept
                     .as_ref()
                     .is_some_and(|kept| kept.desired_states.contains_key(target.as_str()));
@@ -73,13 +75,13 @@ impl Istio {
         };
         let takers = || objects.iter().filter(|object| object.takes(host, domain));
         let removable =
-            |object: &VirtualService| created::is_ours(object) && created::is_as_made(&view(object, None));
+            |object: &RouteObject| created::is_ours(object) && created::is_as_made(&view(object, None));
         let both = takers().any(removable) && takers().any(|object| !created::is_ours(object));
         both || objects.iter().any(free)
     }
 }
 
-fn gather(all: &mut BTreeMap<TargetName, Known>, object: &VirtualService, standing: &Leadership<'_>) {
+fn gather(all: &mut BTreeMap<TargetName, Known>, object: &RouteObject, standing: &Leadership<'_>) {
     for (index, route, kept) in &standing.routes {
         let Some(kept) = kept else { continue };
         for (target, desired) in &kept.desired_states {

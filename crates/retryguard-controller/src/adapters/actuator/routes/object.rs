@@ -1,4 +1,4 @@
-//! VirtualServices in the API server.
+//! Objects with routes in the API server.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -13,9 +13,10 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde_json::Value;
 
-use crate::adapters::actuator::istio::host::Host;
+use crate::adapters::actuator::routes::Scope;
+use crate::adapters::actuator::routes::dialect::Dialect;
+use crate::adapters::actuator::routes::host::Host;
 use crate::adapters::kubernetes::{RequestError, with_retries, within};
-use crate::config::actuator::istio::Settings;
 use crate::reconcile::actuator::ActuatorError;
 
 /// How our writes are called in an object's list of who wrote what.
@@ -32,19 +33,25 @@ pub(super) type Changes = Pin<Box<dyn Stream<Item = Result<Event<Metadata>, watc
 
 pub(super) type Metadata = PartialObjectMeta<DynamicObject>;
 
-/// One VirtualService, as it was read. Fields that we do not know stay in it, because only patches are written.
+/// One of them, as it was read. Fields that we do not know stay in it, because only patches are written.
 #[derive(Debug, Clone)]
-pub(super) struct VirtualService {
+pub(super) struct RouteObject {
+    dialect: Dialect,
     object: DynamicObject,
     annotations: BTreeMap<String, String>,
 }
 
-impl VirtualService {
-    fn new(mut object: DynamicObject) -> Self {
+impl RouteObject {
+    fn new(dialect: Dialect, mut object: DynamicObject) -> Self {
         Self {
+            dialect,
             annotations: object.metadata.annotations.take().unwrap_or_default(),
             object,
         }
+    }
+
+    pub(super) const fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     pub(super) fn namespace(&self) -> &str {
@@ -81,11 +88,11 @@ impl VirtualService {
 
     /// How logs and errors call it.
     pub(super) fn title(&self) -> String {
-        format!("VirtualService {}/{}", self.namespace(), self.name())
+        format!("{} {}/{}", self.dialect.kind(), self.namespace(), self.name())
     }
 
-    /// Whether it takes the calls that services inside of the mesh make to `host`: a gateway's are another
-    /// matter.
+    /// Whether it is a VirtualService that takes the calls that services inside of the mesh make to `host`: a gateway's are
+    /// another matter.
     pub(super) fn takes(&self, host: &Host, domain: &str) -> bool {
         let texts = |key: &str| match self.spec().get(key) {
             Some(Value::Array(entries)) => entries.iter().filter_map(Value::as_str).collect(),
@@ -93,7 +100,8 @@ impl VirtualService {
         };
         let gateways: Vec<&str> = texts("gateways");
         let inside = gateways.is_empty() || gateways.contains(&"mesh");
-        inside
+        self.dialect == Dialect::VirtualService
+            && inside
             && texts("hosts")
                 .iter()
                 .any(|pattern| host.is_covered_by(&Host::new(pattern, self.namespace(), domain)))
@@ -114,21 +122,24 @@ impl VirtualService {
     }
 }
 
-/// The VirtualServices that may be changed.
+/// The objects that may be changed.
 #[derive(Clone)]
 pub(super) struct Objects {
+    dialect: Dialect,
     client: Client,
     resource: ApiResource,
     namespaces: Vec<String>,
 }
 
 impl Objects {
-    pub(super) fn new(client: Client, settings: &Settings) -> Self {
-        let kind = GroupVersionKind::gvk("networking.istio.io", settings.version.as_str(), "VirtualService");
+    pub(super) fn new(client: Client, scope: &Scope) -> Self {
+        let dialect = scope.dialect;
+        let kind = GroupVersionKind::gvk(dialect.group(), scope.version, dialect.kind());
         Self {
+            dialect,
             client,
-            resource: ApiResource::from_gvk_with_plural(&kind, "virtualservices"),
-            namespaces: settings.namespaces.clone(),
+            resource: ApiResource::from_gvk_with_plural(&kind, dialect.plural()),
+            namespaces: scope.namespaces.clone(),
         }
     }
 
@@ -138,7 +149,7 @@ impl Objects {
     }
 
     /// All of them.
-    pub(super) async fn list(&self) -> Result<Vec<VirtualService>, ActuatorError> {
+    pub(super) async fn list(&self) -> Result<Vec<RouteObject>, ActuatorError> {
         let mut all = Vec::new();
         for api in self.apis() {
             with_retries(|| self.pages(&api, &all))
@@ -147,9 +158,12 @@ impl Objects {
                 .map_err(|trouble| match trouble {
                     RequestError::Missing(reason) => ActuatorError::Refused {
                         what: self.resource.api_version.clone(),
-                        reason: format!("{reason}; is Istio installed, and `apiVersion` one that it serves?"),
+                        reason: format!(
+                            "{reason}; is {} installed, and `apiVersion` one that it serves?",
+                            self.dialect.system()
+                        ),
                     },
-                    trouble => trouble.into_error("the list of VirtualServices"),
+                    trouble => trouble.into_error(&format!("the list of {}", self.dialect.plural())),
                 })?;
         }
         Ok(all)
@@ -158,8 +172,8 @@ impl Objects {
     async fn pages(
         &self,
         api: &Api<DynamicObject>,
-        before: &[VirtualService],
-    ) -> Result<Vec<VirtualService>, RequestError> {
+        before: &[RouteObject],
+    ) -> Result<Vec<RouteObject>, RequestError> {
         let mut all = Vec::new();
         let mut page = ListParams::default().limit(PAGE);
         loop {
@@ -173,7 +187,7 @@ impl Objects {
                         kind: self.resource.kind.clone(),
                     })
                 });
-                VirtualService::new(object)
+                RouteObject::new(self.dialect, object)
             }));
             if before.len() + all.len() > MOST_OBJECTS {
                 return Err(RequestError::Refused(format!(
@@ -188,16 +202,16 @@ impl Objects {
     }
 
     /// One of them as it is now.
-    pub(super) async fn get(&self, object: &VirtualService) -> Result<VirtualService, RequestError> {
+    pub(super) async fn get(&self, object: &RouteObject) -> Result<RouteObject, RequestError> {
         within(self.api(object.namespace()).get(object.name()))
             .await
-            .map(VirtualService::new)
+            .map(|object| RouteObject::new(self.dialect, object))
     }
 
     /// Applies a JSON patch; gives the version that it made.
     pub(super) async fn patch(
         &self,
-        object: &VirtualService,
+        object: &RouteObject,
         operations: Vec<Value>,
     ) -> Result<String, RequestError> {
         let patch: Patch<()> = match serde_json::from_value(Value::Array(operations)) {
@@ -217,7 +231,7 @@ impl Objects {
     }
 
     /// Makes a new one from its whole text.
-    pub(super) async fn create(&self, namespace: &str, whole: Value) -> Result<VirtualService, RequestError> {
+    pub(super) async fn create(&self, namespace: &str, whole: Value) -> Result<RouteObject, RequestError> {
         let object: DynamicObject =
             serde_json::from_value(whole).map_err(|error| RequestError::Refused(error.to_string()))?;
         let parameters = PostParams {
@@ -226,11 +240,11 @@ impl Objects {
         };
         within(self.api(namespace).create(&parameters, &object))
             .await
-            .map(VirtualService::new)
+            .map(|object| RouteObject::new(self.dialect, object))
     }
 
     /// Removes exactly the object that was read, and no later one.
-    pub(super) async fn delete(&self, object: &VirtualService) -> Result<(), RequestError> {
+    pub(super) async fn delete(&self, object: &RouteObject) -> Result<(), RequestError> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(object.uid().to_owned()),

@@ -2,17 +2,21 @@
 
 use serde_json::Value;
 
-use crate::adapters::actuator::istio::block::Block;
-use crate::adapters::actuator::istio::host::Host;
+use crate::adapters::actuator::routes::block::Block;
+use crate::adapters::actuator::routes::dialect::Dialect;
+use crate::adapters::actuator::routes::host::Host;
 
-/// One entry of `spec.http`, of any shape.
+/// One entry of the list of routes, of any shape.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Route<'a>(&'a Value);
+pub(super) struct Route<'a> {
+    fields: &'a Value,
+    dialect: Dialect,
+}
 
-/// The routes of a VirtualService; none where `spec.http` is not a list.
-pub(super) fn routes(spec: &Value) -> Vec<Route<'_>> {
-    match spec.get("http") {
-        Some(Value::Array(entries)) => entries.iter().map(Route).collect(),
+/// The routes of an object; none where its list is not a list.
+pub(super) fn routes(spec: &Value, dialect: Dialect) -> Vec<Route<'_>> {
+    match spec.get(dialect.list()) {
+        Some(Value::Array(entries)) => entries.iter().map(|fields| Route { fields, dialect }).collect(),
         _ => Vec::new(),
     }
 }
@@ -20,12 +24,12 @@ pub(super) fn routes(spec: &Value) -> Vec<Route<'_>> {
 impl<'a> Route<'a> {
     /// The user's name for it; an empty one is none.
     pub(super) fn name(self) -> Option<&'a str> {
-        self.0.get("name")?.as_str().filter(|name| !name.is_empty())
+        self.fields.get("name")?.as_str().filter(|name| !name.is_empty())
     }
 
     /// What stands as its retries.
     pub(super) fn retries(self) -> Option<&'a Value> {
-        self.0.get("retries")
+        self.fields.get(self.dialect.retries())
     }
 
     /// As [`Route::retries`], to keep.
@@ -35,7 +39,7 @@ impl<'a> Route<'a> {
 
     /// Where it sends to. What only mirrors, redirects or delegates sends nothing by itself.
     pub(super) fn destinations(self) -> Option<&'a Value> {
-        self.0.get("route")
+        self.fields.get(self.dialect.destinations())
     }
 
     /// The hosts of those destinations, read in `namespace`.
@@ -45,8 +49,7 @@ impl<'a> Route<'a> {
         };
         let mut hosts: Vec<Host> = entries
             .iter()
-            .filter_map(|entry| entry.get("destination")?.get("host")?.as_str())
-            .map(|text| Host::new(text, namespace, domain))
+            .filter_map(|entry| self.dialect.host(entry, namespace, domain))
             .collect();
         hosts.sort();
         hosts.dedup();
@@ -56,9 +59,9 @@ impl<'a> Route<'a> {
     /// A number that stays the same while the user changes neither what the route matches nor what it does,
     /// its name and its retries apart. Tells routes without names apart when they are moved.
     pub(super) fn print(self) -> String {
-        let mut rest = self.0.clone();
+        let mut rest = self.fields.clone();
         if let Value::Object(fields) = &mut rest {
-            fields.remove("retries");
+            fields.remove(self.dialect.retries());
             fields.remove("name");
         }
         format!("{:016x}", fnv(rest.to_string().as_bytes()))
@@ -95,7 +98,7 @@ mod tests {
             {"route": "nonsense"},
             {"route": [{"destination": {"host": 3}}, null]},
         ]});
-        let hosts: Vec<usize> = routes(&spec)
+        let hosts: Vec<usize> = routes(&spec, Dialect::VirtualService)
             .iter()
             .map(|route| route.hosts("prod", "cluster.local").len())
             .collect();
@@ -104,7 +107,14 @@ mod tests {
 
     #[test]
     fn the_print_ignores_name_and_retries_and_nothing_else() {
-        let print = |value: Value| Route(&value).print();
+        let print = |fields: Value| {
+            let dialect = Dialect::VirtualService;
+            Route {
+                fields: &fields,
+                dialect,
+            }
+            .print()
+        };
         let plain = print(json!({"route": [{"destination": {"host": "a"}}]}));
         let named = print(
             json!({"name": "n", "retries": {"attempts": 3}, "route": [{"destination": {"host": "a"}}]}),

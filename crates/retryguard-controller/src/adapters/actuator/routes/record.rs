@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::adapters::actuator::istio::block::Block;
-use crate::adapters::actuator::istio::route::Route;
+use crate::adapters::actuator::routes::block::Block;
+use crate::adapters::actuator::routes::route::Route;
 use crate::adapters::actuator::stored_state::StoredState;
 use crate::domain::state::RetryState;
 

@@ -1,4 +1,4 @@
-//! Hears from the API server when a VirtualService changes, so that an edit made while retries are off is known within
+//! Hears from the API server when an object changes, so that an edit made while retries are off is known within
 //! seconds. What it means is read from the objects themselves, by the same question as at every look: a stream can be
 //! late, doubled or cut off, and must not be a second opinion on what the cluster holds.
 
@@ -9,11 +9,11 @@ use std::task::Poll;
 
 use kube::runtime::watcher::{Error, Event};
 
-use crate::adapters::actuator::istio::Istio;
-use crate::adapters::actuator::istio::object::{Changes, Metadata};
+use crate::adapters::actuator::routes::Routes;
+use crate::adapters::actuator::routes::object::{Changes, Metadata};
 use crate::adapters::causes::chain;
 
-impl Istio {
+impl Routes {
     /// Notes that a version of an object is our own work.
     pub(super) fn wrote(&self, uid: &str, version: &str) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,10 +38,9 @@ impl Istio {
                     let error = chain(&error);
                     tracing::warn!(
                         target: "retryguard::controller",
-                        actuator = "istio",
+                        actuator = self.scope.dialect.actuator(),
                         error,
-                        "does not say when VirtualServices change: edits are noticed at the next look; may the account \
-                         `watch` them?"
+                        "does not say when routes change: edits are noticed at the next look; may the account `watch` them?"
                     );
                 }
                 Err(_) => {}

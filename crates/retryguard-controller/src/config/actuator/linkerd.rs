@@ -1,0 +1,70 @@
+//! The keys of the actuator `linkerd`.
+
+use retryguard_policy::reading::{Block, Mistakes, wrong};
+
+use crate::config::Place;
+
+/// Which Services and routes are looked at. The API server itself is found as for the actuator `istio`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The namespaces whose Services and routes may be changed; all of the cluster where none is written.
+    pub namespaces: Vec<String>,
+    /// The namespace of targets whose Service is written without one.
+    pub namespace: String,
+}
+
+/// Which Service a target is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// `NAME` or `NAME.NAMESPACE`; the target's own name where none is written.
+    pub service: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespaces: Vec::new(),
+            namespace: "default".to_owned(),
+        }
+    }
+}
+
+impl Settings {
+    pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
+        let namespaces = block.texts("namespaces", "the names of namespaces", mistakes);
+        let namespace = block.text("namespace", "the name of a namespace", mistakes);
+        let namespaces = namespaces.unwrap_or_default().into_iter();
+        let settings = Self {
+            namespaces: namespaces.map(str::to_owned).collect(),
+            namespace: namespace.map_or(Self::default().namespace, str::to_owned),
+        };
+        block.close(mistakes);
+        Some(settings)
+    }
+}
+
+impl Target {
+    pub(in crate::config) fn read(
+        name: &str,
+        block: &mut Block<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<Self> {
+        let wanted = "a Service, such as reviews or reviews.prod";
+        let node = block.take("service");
+        let service = match node.map(|node| &node.body) {
+            None => name,
+            Some(retryguard_policy::reading::Body::Scalar { text, .. }) if text.split('.').count() <= 2 => {
+                text
+            }
+            Some(_) => {
+                if let Some(node) = node {
+                    wrong(node, "service", wanted, mistakes);
+                }
+                return None;
+            }
+        };
+        Some(Self {
+            service: service.to_owned(),
+        })
+    }
+}

@@ -78,6 +78,8 @@ pub struct Measurement {
     on: Arm,
     /// The latest samples since retries went off.
     off: Arm,
+    /// The samples of a test, those that cover the switch among them.
+    tested: Arm,
     skip: u32,
     gain: Option<Gain>,
     wait: Duration,
@@ -125,6 +127,8 @@ struct Tally {
     calls: f64,
     succeeded: f64,
     retries: f64,
+    /// How many retries succeeded, where the source counts it.
+    retries_succeeded: Option<f64>,
     /// The share of attempts that were rejected.
     rejected: f64,
 }
@@ -144,6 +148,7 @@ impl Measurement {
             phase: Phase::Watching,
             on: Arm::default(),
             off: Arm::default(),
+            tested: Arm::default(),
             skip: 0,
             gain: None,
             wait: TEST_AFTER,
@@ -234,6 +239,7 @@ impl Measurement {
                 if now >= test_at && tally.rejected > RECOVERED && !self.health.down {
                     self.phase = Phase::Testing;
                     self.on = Arm::default();
+                    self.tested = Arm::default();
                     self.skip = SETTLE;
                     return Advice::On;
                 }
@@ -249,15 +255,22 @@ impl Measurement {
                 if self.off.calls() >= LEAST_CALLS && tally.clearly_below(self.off.success() - DROP) {
                     return self.suspend(now);
                 }
+                // A retry that fails saves no call: no more can be gained than the share of retries that succeed.
+                if tally.wastes_retries(self.price) {
+                    return self.suspend(now);
+                }
+                if settled {
+                    self.on.push(tally);
+                }
                 // A test that finds harm ends with the sample that shows it, also with one that covers the switch: where calls
                 // without retries are among its own, they lessen retries and successes alike.
-                let mut seen = self.on.clone();
-                seen.push(tally);
-                let harmful = compare(&seen, &self.off).is_some_and(|gain| clearly_below(gain, self.price));
-                if settled || harmful {
-                    self.on = seen;
+                self.tested.push(tally);
+                let gain = compare(&self.tested, &self.off);
+                if gain.is_some_and(|gain| clearly_below(gain, self.price)) {
+                    self.gain = gain;
+                    return self.suspend(now);
                 }
-                if self.on.enough() || harmful {
+                if self.on.enough() {
                     return self.judge(now);
                 }
                 Advice::On
@@ -358,12 +371,21 @@ impl Tally {
             calls,
             succeeded: (calls - failed).max(0.0),
             retries,
+            retries_succeeded: counts.retries_succeeded.map(|succeeded| succeeded as f64),
             rejected: counts.rejected.map_or(failed, |rejected| rejected as f64) / calls.max(1.0),
         })
     }
 
     fn success(&self) -> f64 {
         self.succeeded / self.calls.max(1.0)
+    }
+
+    /// Whether clearly less than this share of its retries succeeded.
+    fn wastes_retries(&self, share: f64) -> bool {
+        self.retries_succeeded.is_some_and(|succeeded| {
+            let error = variance(succeeded, self.retries).sqrt();
+            self.retries >= LEAST_CALLS && succeeded / self.retries + CLEAR * error < share
+        })
     }
 
     /// Whether clearly less than this share of its calls succeeded.

@@ -232,21 +232,31 @@ fn a_sample_that_covers_the_beginning_of_an_outage_ends_a_test() {
 /// succeeded as before; only the retries, which came to nothing, told the outage. It took another sample.
 #[test]
 fn retries_that_come_to_nothing_end_a_test_with_its_first_sample() {
-    let mut play = Play::new();
-    play.play(World::Calm, 20);
-    let overload = World::Overload(75.0, 50.0);
-    while !(play.is_on() && play.measurement.gain().is_some()) {
-        play.play(overload, 1);
+    // Few calls, whose retries failed; and enough calls to compare with those before.
+    let few = (19, 4, Some(3));
+    let many = (34, 13, None);
+    // A fifth of the retries may have helped.
+    let useful = (19, 4, Some(16));
+    for ((calls, failed, retries_succeeded), ended) in
+        [(few, Advice::Off), (many, Advice::Off), (useful, Advice::On)]
+    {
+        let mut play = Play::new();
+        play.play(World::Calm, 20);
+        let overload = World::Overload(75.0, 50.0);
+        while !(play.is_on() && play.measurement.gain().is_some()) {
+            play.play(overload, 1);
+        }
+        let counts = Counts {
+            calls,
+            failed: Some(failed),
+            rejected: Some(failed),
+            retries: Some(79),
+            retries_succeeded,
+            ..Counts::default()
+        };
+        let now = Instant::from_secs(10_000);
+        assert_eq!(play.measurement.observe(&counts, false, now), ended, "{counts:?}");
     }
-    let counts = Counts {
-        calls: 34,
-        failed: Some(13),
-        rejected: Some(24),
-        retries: Some(79),
-        ..Counts::default()
-    };
-    let now = Instant::from_secs(10_000);
-    assert_eq!(play.measurement.observe(&counts, false, now), Advice::Off);
 }
 
 #[test]

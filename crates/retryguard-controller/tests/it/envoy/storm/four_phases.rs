@@ -156,10 +156,11 @@ fn page(lines: &[(Arm, Timeline)]) -> String {
     text.push_str(
         "\n## What this cannot show\n\n\
          - One run of each arm, on one machine. The times of the calls are the same in all arms; the machine's other work is not.\n\
-         - Three runs came before: one with twice the rates, for which the machine was too busy; one with these rates, after which \
-         an outage was made to end a test of retries; and one in which a test that began in the first tenth of a second of the \
-         outage lasted 1.9 s, after which a test was made to end with the first sample in which retries come to nothing.\n\
-         - The test that the controller makes 30 s after it has found no gain falls on the first moment of the outage here, by the \
+         - Four runs came before: one with twice the rates, for which the machine was too busy; one with these rates, after which \
+         an outage was made to end a test of retries; and two in which retries were off for 90.5 % and 89.5 % of the outage, because a \
+         test of them went on for 1.9 s and 2.1 s of it, after which a test was made to end with the first sample in which \
+         retries come to nothing.\n\
+         - The test that the controller makes 30 s after it has found no gain falls on the beginning of the outage here, by the \
          lengths of the phases. A test cannot end before its first sample.\n\
          - The service rejects at once. An overload that answers slowly is seen through Envoy's per-try timeout only.\n\
          - In the outage every answer is a 503. A service whose connections are refused looks the same to the controller, \

@@ -1,4 +1,4 @@
-//! Real servers that tests share while any of them runs: the last one to end stops its server.
+//! Real servers that tests share while any of them runs (the last one to end stops its server), and how often they are killed.
 
 use std::sync::{
     Arc, Mutex, PoisonError, Weak,
@@ -6,6 +6,12 @@ use std::sync::{
 };
 
 use retryguard_parts::Postgres;
+
+/// How often each test that kills a process does so, where `RETRYGUARD_TEST_KILLS` says it.
+pub(crate) fn kills() -> Option<usize> {
+    let wanted = std::env::var("RETRYGUARD_TEST_KILLS").ok();
+    wanted.map(|wanted| wanted.parse().expect("RETRYGUARD_TEST_KILLS is a number"))
+}
 
 /// A database of its own, named by its address, on a server that is shared.
 pub(crate) async fn postgres_database() -> (Arc<Postgres>, String) {

@@ -2,7 +2,12 @@
 //! deadlock, a pool that is exhausted, a clock that jumps. Every answer is the effect's or an error, every effect happens
 //! once, and the checker of histories decides it.
 //!
-//! `RETRYGUARD_TEST_FAULTS` is how often each fault is made: twice where it is not set.
+//! `RETRYGUARD_TEST_FAULTS` is how often each fault is made: twice where it is not set. `RETRYGUARD_TEST_KILLS` is how often
+//! the database is killed: as often as each other fault where it is not set.
+
+mod postgres;
+mod redis;
+mod sqlite;
 
 use std::{
     collections::HashMap,
@@ -17,22 +22,17 @@ use axum::{Extension, Router, body::Body, extract::State, response::IntoResponse
 use fastrand::Rng;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use retryguard_parts::{Postgres, Redis};
 use retryguard_store::{
     StoreError,
-    idempotency::{Claim, IdempotencyLayer, IdempotencyStore, PostgresStore, RedisStore, SqliteStore},
+    idempotency::{Claim, IdempotencyLayer, IdempotencyStore},
 };
-use sqlx::{PgPool, SqlitePool, postgres::PgPoolOptions};
 use tower::ServiceExt as _;
 
-use super::{
-    kills::pay_once,
-    payments::{Payments, new_effect, sqlite_pool},
-};
+use super::{kills::pay_once, payments::Payments};
 use crate::{
     clock,
     history::{self, Operation, Seen},
-    proxy::Proxy,
+    servers,
 };
 
 const CLIENTS: usize = 6;
@@ -44,6 +44,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 fn rounds() -> usize {
     let wanted = std::env::var("RETRYGUARD_TEST_FAULTS").ok();
     wanted.map_or(2, |wanted| wanted.parse().unwrap())
+}
+
+/// Every fault that a world has, this often and by turns; then the database is killed until that was done often enough.
+fn plan(faults: &'static [Fault]) -> impl Iterator<Item = Fault> {
+    let rounds = rounds();
+    let more = if faults.contains(&Fault::Kill) {
+        servers::kills().unwrap_or(0).saturating_sub(rounds)
+    } else {
+        0
+    };
+    let by_turns = std::iter::repeat_n(faults, rounds).flatten().copied();
+    by_turns.chain(std::iter::repeat_n(Fault::Kill, more))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,6 +73,21 @@ enum Fault {
     /// The clock is set back, and forward, by an hour.
     ClockBack,
     ClockForward,
+}
+
+impl Fault {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Cut => "network cut",
+            Self::Kill => "database killed",
+            Self::ReadOnly => "read-only",
+            Self::Full => "full disk",
+            Self::Deadlock => "deadlock",
+            Self::Exhausted => "pool exhausted",
+            Self::ClockBack => "clock set back",
+            Self::ClockForward => "clock set forward",
+        }
+    }
 }
 
 /// A database whose faults the test makes.
@@ -213,15 +240,13 @@ async fn survives(what: String, mut world: impl World, app: Router) {
         .map(|number| tokio::spawn(client(number, app.clone(), tally.clone())))
         .collect();
     let mut made: HashMap<Fault, usize> = HashMap::new();
-    for _ in 0..rounds() {
-        for fault in world_faults(&world) {
-            let before = tally.more(&tally.good, 5, Duration::from_secs(60)).await;
-            assert!(before, "{what}: nothing works before {fault:?}");
-            world.begin(*fault).await;
-            tally.more(&tally.ended, DURING, PATIENCE).await;
-            world.end(*fault).await;
-            *made.entry(*fault).or_default() += 1;
-        }
+    for fault in plan(world_faults(&world)) {
+        let before = tally.more(&tally.good, 5, Duration::from_secs(60)).await;
+        assert!(before, "{what}: nothing works before {fault:?}");
+        world.begin(fault).await;
+        tally.more(&tally.ended, DURING, PATIENCE).await;
+        world.end(fault).await;
+        *made.entry(fault).or_default() += 1;
     }
     let after = tally.more(&tally.good, 5, Duration::from_secs(60)).await;
     assert!(after, "{what}: it does not recover");
@@ -237,14 +262,14 @@ async fn survives(what: String, mut world: impl World, app: Router) {
     let cut = world.cut();
     let mut made: Vec<_> = made
         .iter()
-        .map(|(fault, count)| format!("{count} {fault:?}"))
+        .map(|(fault, count)| format!("{} {count}×", fault.title()))
         .collect();
     made.sort();
     if cut > 0 {
         made.push(format!("{cut} connections cut"));
     }
     println!(
-        "{what}: {}; {} requests, {} keys, {} effects, no wrong history",
+        "faults\t{what}\t{}; {} requests, {} keys, {} effects, no wrong history",
         made.join(", "),
         tally.ended.load(Ordering::SeqCst),
         histories.len(),
@@ -263,402 +288,4 @@ fn form(database: &str, in_transaction: bool) -> String {
 
 fn world_faults<W: World>(_: &W) -> &'static [Fault] {
     W::FAULTS
-}
-
-struct Sqlite {
-    pool: SqlitePool,
-    file: String,
-    held: Option<sqlx::pool::PoolConnection<sqlx::Sqlite>>,
-    writer: Option<(SqlitePool, sqlx::Transaction<'static, sqlx::Sqlite>)>,
-    _folder: tempfile::TempDir,
-}
-
-impl Sqlite {
-    /// On the connection that the store and the handlers use.
-    async fn set(&self, pragma: &'static str) {
-        sqlx::raw_sql(pragma).execute(&self.pool).await.unwrap();
-    }
-
-    /// From another connection, as the clock's change would come from outside.
-    async fn shift(&self, statement: &'static str) {
-        let other = sqlite_pool(&self.file).await;
-        sqlx::raw_sql(statement).execute(&other).await.unwrap();
-        other.close().await;
-    }
-}
-
-impl World for Sqlite {
-    const FAULTS: &'static [Fault] = &[
-        Fault::ReadOnly,
-        Fault::Full,
-        Fault::Deadlock,
-        Fault::Exhausted,
-        Fault::ClockBack,
-        Fault::ClockForward,
-    ];
-
-    async fn begin(&mut self, fault: Fault) {
-        match fault {
-            Fault::ReadOnly => self.set("PRAGMA query_only = on").await,
-            Fault::Full => self.set("PRAGMA max_page_count = 1").await,
-            // Another process holds the file's only lock, and does not let go.
-            Fault::Deadlock => {
-                let pool = sqlite_pool(&self.file).await;
-                let transaction = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
-                self.writer = Some((pool, transaction));
-            }
-            Fault::Exhausted => self.held = Some(self.pool.acquire().await.unwrap()),
-            Fault::ClockBack => {
-                self.shift(
-                    "UPDATE retryguard_idempotency
-                     SET locked_until = locked_until + 3600000000, expires_at = expires_at + 3600000000",
-                )
-                .await;
-            }
-            Fault::ClockForward => {
-                self.shift(
-                    "UPDATE retryguard_idempotency
-                     SET locked_until = locked_until - 3600000000, expires_at = expires_at - 3600000000",
-                )
-                .await;
-            }
-            Fault::Cut | Fault::Kill => panic!("a file has no server"),
-        }
-    }
-
-    async fn end(&mut self, fault: Fault) {
-        match fault {
-            Fault::ReadOnly => self.set("PRAGMA query_only = off").await,
-            Fault::Full => self.set("PRAGMA max_page_count = 1000000").await,
-            Fault::Deadlock => {
-                let (pool, transaction) = self.writer.take().unwrap();
-                transaction.rollback().await.unwrap();
-                pool.close().await;
-            }
-            Fault::Exhausted => self.held = None,
-            _ => {}
-        }
-    }
-
-    async fn effects(&self) -> HashMap<String, Vec<String>> {
-        Payments::Sqlite(self.pool.clone()).effects().await
-    }
-}
-
-async fn sqlite_survives(in_transaction: bool) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("keys.db").to_string_lossy().into_owned();
-    drop(Payments::open(&file).await);
-    // One connection for all, so that what is set on it holds for all.
-    let options = sqlx::sqlite::SqliteConnectOptions::new()
-        .filename(&file)
-        .busy_timeout(Duration::from_millis(300));
-    let pool = sqlx::sqlite::SqlitePoolOptions::new()
-        .max_connections(1)
-        .acquire_timeout(Duration::from_secs(1))
-        .connect_with(options)
-        .await
-        .unwrap();
-    let store = Arc::new(SqliteStore::with_pool(pool.clone()).await.unwrap());
-    let app = Router::new()
-        .route("/pay", post(pay))
-        .layer(layer(store).in_transaction(in_transaction))
-        .with_state(Payments::Sqlite(pool.clone()));
-    let world = Sqlite {
-        pool,
-        file,
-        held: None,
-        writer: None,
-        _folder: folder,
-    };
-    survives(form("SQLite", in_transaction), world, app).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn sqlite() {
-    sqlite_survives(false).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn sqlite_in_one_transaction() {
-    sqlite_survives(true).await;
-}
-
-struct PostgresWorld {
-    server: Postgres,
-    proxy: Proxy,
-    /// The pool of store and handlers, through the proxy.
-    pool: PgPool,
-    held: Vec<sqlx::pool::PoolConnection<sqlx::Postgres>>,
-}
-
-impl PostgresWorld {
-    /// Past the proxy.
-    async fn direct(&self, statements: &[&'static str]) {
-        let pool = PgPoolOptions::new()
-            .max_connections(1)
-            .connect(&self.server.url())
-            .await
-            .unwrap();
-        for statement in statements {
-            sqlx::raw_sql(*statement).execute(&pool).await.unwrap();
-        }
-        pool.close().await;
-    }
-
-    /// Two transactions that take two rows in opposite orders, by the handlers' pool.
-    async fn deadlock(&self) {
-        let lock = async |first: &'static str, second: &'static str| {
-            let mut transaction = self.pool.begin().await?;
-            sqlx::raw_sql(first).execute(&mut *transaction).await?;
-            clock::sleep(Duration::from_millis(20)).await;
-            sqlx::raw_sql(second).execute(&mut *transaction).await?;
-            transaction.commit().await
-        };
-        const A: &str = "UPDATE accounts SET cents = cents + 1 WHERE name = 'a'";
-        const B: &str = "UPDATE accounts SET cents = cents + 1 WHERE name = 'b'";
-        let (one, other) = tokio::join!(lock(A, B), lock(B, A));
-        // The server ends one of the two, unless one was late.
-        drop((one, other));
-    }
-}
-
-impl World for PostgresWorld {
-    const FAULTS: &'static [Fault] = &[
-        Fault::Cut,
-        Fault::Kill,
-        Fault::ReadOnly,
-        Fault::Full,
-        Fault::Deadlock,
-        Fault::Exhausted,
-        Fault::ClockBack,
-        Fault::ClockForward,
-    ];
-
-    async fn begin(&mut self, fault: Fault) {
-        match fault {
-            Fault::Cut => self.proxy.cut(),
-            Fault::Kill => {
-                let process = self.server.process();
-                tokio::task::block_in_place(|| process.kill());
-            }
-            Fault::ReadOnly => {
-                self.direct(&[
-                    "ALTER SYSTEM SET default_transaction_read_only = on",
-                    "SELECT pg_reload_conf()",
-                ])
-                .await;
-            }
-            Fault::Full => {
-                self.direct(&["ALTER TABLE payments ENABLE TRIGGER full_disk"])
-                    .await;
-            }
-            Fault::Deadlock => self.deadlock().await,
-            Fault::Exhausted => {
-                while let Ok(connection) = self.pool.acquire().await {
-                    self.held.push(connection);
-                    if u32::try_from(self.held.len()).unwrap() == self.pool.options().get_max_connections() {
-                        break;
-                    }
-                }
-            }
-            Fault::ClockBack => {
-                self.direct(&[
-                    "UPDATE retryguard_idempotency SET locked_until = locked_until + interval '1 hour',
-                    expires_at = expires_at + interval '1 hour'",
-                ])
-                .await;
-            }
-            Fault::ClockForward => {
-                self.direct(&[
-                    "UPDATE retryguard_idempotency SET locked_until = locked_until - interval '1 hour',
-                    expires_at = expires_at - interval '1 hour'",
-                ])
-                .await;
-            }
-        }
-    }
-
-    async fn end(&mut self, fault: Fault) {
-        match fault {
-            Fault::Kill => tokio::task::block_in_place(|| self.server.restart()),
-            Fault::ReadOnly => {
-                self.direct(&[
-                    "SET default_transaction_read_only = off",
-                    "ALTER SYSTEM RESET default_transaction_read_only",
-                    "SELECT pg_reload_conf()",
-                ])
-                .await;
-            }
-            Fault::Full => {
-                self.direct(&["ALTER TABLE payments DISABLE TRIGGER full_disk"])
-                    .await;
-            }
-            Fault::Exhausted => self.held.clear(),
-            _ => {}
-        }
-    }
-
-    fn cut(&self) -> usize {
-        self.proxy.count()
-    }
-
-    async fn effects(&self) -> HashMap<String, Vec<String>> {
-        let pool = PgPool::connect(&self.server.url()).await.unwrap();
-        Payments::Postgres(pool).effects().await
-    }
-}
-
-async fn postgres_survives(in_transaction: bool) {
-    let server = Postgres::start();
-    let proxy = Proxy::to(server.port()).await;
-    drop(Payments::open(&server.url()).await);
-    let pool = PgPoolOptions::new()
-        .max_connections(6)
-        .acquire_timeout(Duration::from_secs(1))
-        .connect(&proxy.through(&server.url()))
-        .await
-        .unwrap();
-    let store = Arc::new(PostgresStore::with_pool(pool.clone()).await.unwrap());
-    let world = PostgresWorld {
-        server,
-        proxy,
-        pool: pool.clone(),
-        held: Vec::new(),
-    };
-    world
-        .direct(&[
-            "ALTER SYSTEM SET deadlock_timeout = '50ms'",
-            "SELECT pg_reload_conf()",
-            "CREATE TABLE accounts (name TEXT PRIMARY KEY, cents BIGINT NOT NULL)",
-            "INSERT INTO accounts VALUES ('a', 0), ('b', 0)",
-            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
-             $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$",
-            "CREATE TRIGGER full_disk BEFORE INSERT ON payments EXECUTE FUNCTION full_disk()",
-            "ALTER TABLE payments DISABLE TRIGGER full_disk",
-        ])
-        .await;
-    let app = Router::new()
-        .route("/pay", post(pay))
-        .layer(layer(store).in_transaction(in_transaction))
-        .with_state(Payments::Postgres(pool));
-    survives(form("PostgreSQL", in_transaction), world, app).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs PostgreSQL"]
-async fn postgres() {
-    postgres_survives(false).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs PostgreSQL"]
-async fn postgres_in_one_transaction() {
-    postgres_survives(true).await;
-}
-
-/// Effects elsewhere than in Redis, with the claim's id as their unique key: the request and the name of its effect.
-#[derive(Clone, Default)]
-struct Elsewhere(Arc<Mutex<HashMap<String, (String, String)>>>);
-
-async fn pay_elsewhere(
-    State(elsewhere): State<Elsewhere>,
-    Extension(claim): Extension<Claim>,
-    body: String,
-) -> Response<Body> {
-    clock::sleep(Duration::from_millis(clock::below(3))).await;
-    let mut all = elsewhere.0.lock().unwrap();
-    let known = all.get(&claim.id().to_string()).cloned();
-    let again = known.is_some();
-    let (request, effect) = known.unwrap_or_else(|| (body.clone(), new_effect()));
-    if request != body {
-        // The key's record was lost with the store, and its effect was another request's.
-        return StatusCode::SERVICE_UNAVAILABLE.into_response();
-    }
-    all.insert(claim.id().to_string(), (request, effect.clone()));
-    let mut response = Response::new(Body::from(format!("receipt #{effect}")));
-    if again {
-        // As a service does whose answer to a known key says so.
-        response
-            .headers_mut()
-            .insert("idempotency-replayed", http::HeaderValue::from_static("true"));
-    }
-    response
-}
-
-struct RedisWorld {
-    server: Redis,
-    proxy: Proxy,
-    elsewhere: Elsewhere,
-}
-
-impl RedisWorld {
-    async fn set(&self, name: &str, value: &str) {
-        let client = redis::Client::open(self.server.url()).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-        let mut command = redis::cmd("CONFIG");
-        command.arg("SET").arg(name).arg(value);
-        let _: () = command.query_async(&mut connection).await.unwrap();
-    }
-}
-
-impl World for RedisWorld {
-    const FAULTS: &'static [Fault] = &[Fault::Cut, Fault::Kill, Fault::ReadOnly, Fault::Full];
-
-    async fn begin(&mut self, fault: Fault) {
-        match fault {
-            Fault::Cut => self.proxy.cut(),
-            Fault::Kill => {
-                let process = self.server.process();
-                tokio::task::block_in_place(|| process.kill());
-            }
-            // Writes are refused without enough replicas, as by a primary that was cut off from them.
-            Fault::ReadOnly => self.set("min-replicas-to-write", "1").await,
-            Fault::Full => self.set("maxmemory", "1mb").await,
-            other => panic!("{other:?} is no fault of Redis"),
-        }
-    }
-
-    async fn end(&mut self, fault: Fault) {
-        match fault {
-            Fault::Kill => tokio::task::block_in_place(|| self.server.restart()),
-            Fault::ReadOnly => self.set("min-replicas-to-write", "0").await,
-            Fault::Full => self.set("maxmemory", "0").await,
-            _ => {}
-        }
-    }
-
-    fn cut(&self) -> usize {
-        self.proxy.count()
-    }
-
-    async fn effects(&self) -> HashMap<String, Vec<String>> {
-        let mut effects: HashMap<String, Vec<String>> = HashMap::new();
-        for (request, effect) in self.elsewhere.0.lock().unwrap().values() {
-            effects
-                .entry(payer(request).to_owned())
-                .or_default()
-                .push(effect.clone());
-        }
-        effects
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Redis"]
-async fn redis() {
-    let server = Redis::start_durable();
-    let proxy = Proxy::to(server.port()).await;
-    let store = Arc::new(RedisStore::connect(&proxy.through(&server.url())).await.unwrap());
-    let elsewhere = Elsewhere::default();
-    let app = Router::new()
-        .route("/pay", post(pay_elsewhere))
-        .layer(layer(store))
-        .with_state(elsewhere.clone());
-    let world = RedisWorld {
-        server,
-        proxy,
-        elsewhere,
-    };
-    survives("Redis, effects elsewhere".to_owned(), world, app).await;
 }

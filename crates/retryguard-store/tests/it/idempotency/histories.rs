@@ -1,6 +1,8 @@
 //! Clients that send every request several times, in any order and at once, and leave in the middle: the checker of
 //! histories finds nothing wrong with any backend, and finds every bug that is planted into one.
 
+mod transactions;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -17,7 +19,8 @@ use http_body_util::BodyExt as _;
 use retryguard_store::{
     Backend,
     idempotency::{
-        Asked, Fingerprint, Held, IdempotencyLayer, IdempotencyStore, Standing, StoreFuture, StoredResponse,
+        Asked, Fingerprint, Held, IdempotencyLayer, IdempotencyStore, Open, Standing, StoreFuture,
+        StoredResponse,
     },
 };
 use tower::ServiceExt as _;
@@ -64,16 +67,47 @@ struct Mutant {
     store: Arc<dyn IdempotencyStore>,
     bug: Bug,
     last: Mutex<Option<StoredResponse>>,
+    /// What was said of keys when they were open.
+    open: Mutex<HashMap<[u8; 32], Open>>,
 }
 
 impl Mutant {
+    fn new(store: Arc<dyn IdempotencyStore>, bug: Bug) -> Self {
+        Self {
+            store,
+            bug,
+            last: Mutex::default(),
+            open: Mutex::default(),
+        }
+    }
+
+    fn asked(&self, mut asked: Asked) -> Asked {
+        if self.bug == Bug::IgnoresRequests {
+            asked.fingerprint = Fingerprint::of(&[b"always the same"]);
+        }
+        asked
+    }
+
+    /// The same key given out again: held by a token of its own, or open as it once was.
+    fn stolen(&self, asked: Asked) -> Standing {
+        let open = self.open.lock().unwrap().get(&asked.id.0).copied();
+        open.map_or(
+            Standing::Yours(Held {
+                id: asked.id,
+                token: 1,
+            }),
+            Standing::Open,
+        )
+    }
+
     fn mutated(&self, asked: Asked, standing: Standing) -> Standing {
-        let stolen = Standing::Yours(Held {
-            id: asked.id,
-            token: 1,
-        });
+        if let Standing::Open(open) = standing {
+            self.open.lock().unwrap().insert(asked.id.0, open);
+        }
         match (self.bug, standing) {
-            (Bug::IgnoresLocks, Standing::Busy(_)) | (Bug::RepeatsCompleted, Standing::Done(_)) => stolen,
+            (Bug::IgnoresLocks, Standing::Busy(_)) | (Bug::RepeatsCompleted, Standing::Done(_)) => {
+                self.stolen(asked)
+            }
             (Bug::MixesResponses, Standing::Done(own)) => {
                 Standing::Done(self.last.lock().unwrap().replace(own.clone()).unwrap_or(own))
             }
@@ -87,11 +121,28 @@ impl IdempotencyStore for Mutant {
         self.store.backend()
     }
 
-    fn claim(&self, mut asked: Asked) -> StoreFuture<'_, Standing> {
-        if self.bug == Bug::IgnoresRequests {
-            asked.fingerprint = Fingerprint::of(&[b"always the same"]);
-        }
+    fn claim(&self, asked: Asked) -> StoreFuture<'_, Standing> {
+        let asked = self.asked(asked);
         Box::pin(async move { Ok(self.mutated(asked, self.store.claim(asked).await?)) })
+    }
+
+    fn look(&self, asked: Asked) -> StoreFuture<'_, Standing> {
+        let asked = self.asked(asked);
+        Box::pin(async move { Ok(self.mutated(asked, self.store.look(asked).await?)) })
+    }
+
+    fn store<'a>(
+        &'a self,
+        open: &'a Open,
+        response: &'a StoredResponse,
+        keep: Duration,
+    ) -> StoreFuture<'a, bool> {
+        Box::pin(async move {
+            if self.bug == Bug::ForgetsResponses {
+                return Ok(true);
+            }
+            self.store.store(open, response, keep).await
+        })
     }
 
     fn complete<'a>(
@@ -143,33 +194,33 @@ async fn pay(State(world): State<Arc<World>>, body: String) -> Response<Body> {
 /// What clients see of a backend with this bug.
 async fn observe(store: Arc<dyn IdempotencyStore>, bug: Bug) -> Result<usize, String> {
     let world = Arc::new(World::default());
-    let mutant = Mutant {
-        store,
-        bug,
-        last: Mutex::default(),
-    };
-    let layer = IdempotencyLayer::new(mutant)
+    let layer = IdempotencyLayer::new(Mutant::new(store, bug))
         .namespace(format!("{bug:?}"))
         .store_timeout(Duration::from_secs(30));
     let app = Router::new()
         .route("/pay", post(pay))
         .layer(layer)
         .with_state(world.clone());
+    drive(&app, &world).await;
+    let histories = world.histories.lock().unwrap();
+    let effects = world.effects.lock().unwrap();
+    history::check_all(&histories, &effects)?;
+    Ok(histories.values().map(Vec::len).sum())
+}
+
+/// All clients at once; then every key is asked for once more.
+async fn drive(app: &Router, world: &Arc<World>) {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| tokio::spawn(client(number, app.clone(), world.clone())))
         .collect();
     for client in clients {
         client.await.unwrap();
     }
-    // Work whose client has left runs to its end; then every key is asked for once more.
+    // Work whose client has left runs to its end.
     clock::sleep(Duration::from_millis(50)).await;
     for key in 0..KEYS {
-        ask(&app, &world, &format!("key {key}"), "request 0", None).await;
+        ask(app, world, &format!("key {key}"), "request 0", None).await;
     }
-    let histories = world.histories.lock().unwrap();
-    let effects = world.effects.lock().unwrap();
-    history::check_all(&histories, &effects)?;
-    Ok(histories.values().map(Vec::len).sum())
 }
 
 /// Sends every key once or twice, in an order of its own; sometimes another request under it, sometimes it leaves.

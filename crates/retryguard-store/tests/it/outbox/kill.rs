@@ -21,9 +21,10 @@ use super::{
     backends::{Postgres, Sqlite, postgres_pool, sqlite_pool},
     worker::quick,
 };
-use crate::clock;
+use crate::{clock, servers};
 
-const KILLS: u32 = 200;
+/// Where `RETRYGUARD_TEST_KILLS` is not set.
+const KILLS: usize = 200;
 const PROCESSES: usize = 3;
 /// What must have been written, and what must have had its effect, before the last kill.
 const WRITTEN: i64 = 500;
@@ -128,16 +129,17 @@ fn start(address: &str) -> Process {
 
 /// Kills one of several worker processes after another, at random moments: as often as promised, and on
 /// a slow machine until enough was written and done between the kills to say anything.
-async fn kill_again_and_again(address: &str, mut enough: impl AsyncFnMut() -> bool) -> (Vec<Process>, u32) {
+async fn kill_again_and_again(address: &str, mut enough: impl AsyncFnMut() -> bool) -> (Vec<Process>, usize) {
     let mut processes: Vec<Process> = (0..PROCESSES).map(|_| start(address)).collect();
+    let wanted = servers::kills().unwrap_or(KILLS);
     let mut kills = 0;
-    while kills < KILLS || !enough().await {
+    while kills < wanted || !enough().await {
         clock::sleep(Duration::from_millis(20 + clock::below(130))).await;
         let at = usize::try_from(clock::below(PROCESSES as u64)).unwrap();
         processes[at].kill();
         processes[at] = start(address);
         kills += 1;
-        assert!(kills < 20 * KILLS, "the workers get nothing done between kills");
+        assert!(kills < 20 * wanted, "the workers get nothing done between kills");
     }
     (processes, kills)
 }
@@ -152,14 +154,7 @@ struct Found {
 }
 
 impl Found {
-    fn check(&self, backend: &str, kills: u32, while_killing: i64) {
-        eprintln!(
-            "{backend}: {kills} kills, {} events, {} deliveries of {}, {} effects, {while_killing} before the last kill",
-            self.written,
-            self.deliveries,
-            self.delivered,
-            self.effects.len()
-        );
+    fn check(&self, backend: &str, kills: usize, while_killing: i64) {
         assert!(self.written >= 500, "too little load to say anything");
         assert!(
             while_killing > 100,
@@ -178,6 +173,14 @@ impl Found {
             };
             assert_eq!(of(&self.effects), of(&self.expected), "the order of key {key}");
         }
+        println!(
+            "faults\toutbox, {backend}\tworkers killed {kills}×; {} events, {} deliveries of {}, {} effects, \
+             {while_killing} of them before the last kill, each once and in order",
+            self.written,
+            self.deliveries,
+            self.delivered,
+            self.effects.len()
+        );
     }
 }
 
@@ -236,7 +239,7 @@ async fn killed_workers_lose_nothing_in_sqlite() {
         effects: sqlx::query_as(EFFECTS).fetch_all(&pool).await.unwrap(),
         expected: sqlx::query_as(EXPECTED).fetch_all(&pool).await.unwrap(),
     };
-    result.check("sqlite", kills, while_killing);
+    result.check("SQLite", kills, while_killing);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -287,7 +290,7 @@ async fn killed_workers_lose_nothing_in_postgres() {
         effects: sqlx::query_as(EFFECTS).fetch_all(&pool).await.unwrap(),
         expected: sqlx::query_as(EXPECTED).fetch_all(&pool).await.unwrap(),
     };
-    result.check("postgres", kills, while_killing);
+    result.check("PostgreSQL", kills, while_killing);
 }
 
 /// The lock that `put` takes, taken before the value is drawn.

@@ -13,7 +13,7 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Batch, BatchLane, BatchSettled, Claimed, PartClaim, Publisher, Settings, Settled,
+    Batch, BatchLane, BatchSettled, Claimed, Message, PartClaim, Publisher, Settings, Settled,
     lane::{self, Ended},
 };
 use crate::clock;
@@ -29,6 +29,8 @@ const NO_TOKEN: i64 = -1;
 pub(super) struct RunningBatch {
     shared: Arc<Shared>,
     parts: Vec<PartClaim>,
+    /// How many events were claimed.
+    pub(super) events: usize,
     pub(super) lease_ends: Instant,
     pub(super) split_at: Instant,
 }
@@ -49,15 +51,17 @@ struct Shared {
 #[derive(Default)]
 struct Progress {
     queue: VecDeque<BatchLane>,
+    /// How many lanes have been begun: each has its place in this order as its number, which is cheaper than its name.
+    begun: u64,
     /// The lanes under way, and their parts.
-    running: HashMap<String, i16>,
+    running: HashMap<u64, (i16, String)>,
     /// The lanes whose publisher panicked.
     panicked: Vec<(i16, String)>,
     published: Vec<i64>,
     failed: Vec<(i16, Settled)>,
     failures: u64,
-    /// How many lanes have run on since the batch was reported, and those of them that have ended.
-    stragglers: usize,
+    /// The lanes that have run on since the batch was reported, and those of them that have ended.
+    stragglers: HashMap<u64, String>,
     late: Vec<Ended>,
 }
 
@@ -80,6 +84,7 @@ impl RunningBatch {
         changed: Arc<Notify>,
     ) -> Self {
         let tasks = room.min(batch.lanes.len()).max(1);
+        let events = batch.lanes.iter().map(|lane| lane.events.len()).sum();
         let shared = Arc::new(Shared {
             progress: Mutex::new(Progress {
                 queue: batch.lanes.into(),
@@ -99,6 +104,7 @@ impl RunningBatch {
         Self {
             shared,
             parts: batch.parts,
+            events,
             lease_ends,
             split_at: clock::now() + SPLIT_AFTER,
         }
@@ -115,11 +121,10 @@ impl RunningBatch {
         let mut progress = self.shared.lock();
         // What has not begun stays in the outbox.
         progress.queue.clear();
-        let mut running: Vec<(i16, String)> = mem::take(&mut progress.running)
-            .into_iter()
-            .map(|(lane, part)| (part, lane))
-            .collect();
-        progress.stragglers = running.len();
+        let still = mem::take(&mut progress.running);
+        let mut running: Vec<(i16, String)> = still.values().cloned().collect();
+        let names = still.into_iter().map(|(number, (_, lane))| (number, lane));
+        progress.stragglers = names.collect();
         running.append(&mut progress.panicked);
         let settled = BatchSettled {
             parts: self.parts,
@@ -128,7 +133,7 @@ impl RunningBatch {
             running,
             lease_left: self.lease_ends.saturating_duration_since(clock::now()),
         };
-        let (failures, left) = (progress.failures, progress.stragglers);
+        let (failures, left) = (progress.failures, progress.stragglers.len());
         drop(progress);
         let stragglers = (left > 0).then_some(Stragglers {
             shared: self.shared,
@@ -163,7 +168,7 @@ impl Stragglers {
             return 0;
         }
         let progress = self.shared.lock();
-        progress.stragglers + progress.late.len()
+        progress.stragglers.len() + progress.late.len()
     }
 }
 
@@ -177,54 +182,58 @@ async fn publish<P: Publisher>(
 ) {
     let stopping = || stopping.load(Ordering::Relaxed);
     loop {
-        let Some(BatchLane { lane, part, events }) = next(&shared, stopping()) else {
+        let Some((number, events)) = next(&shared, stopping()) else {
             return;
         };
         let mut watch = Watch {
             shared: &shared,
-            part,
-            lane: Some(lane.clone()),
+            number: Some(number),
         };
         let claimed = Claimed {
-            lane,
+            // It is known by its number until it has ended.
+            lane: String::new(),
             token: NO_TOKEN,
             crashes: 0,
             events,
         };
         let ended = lane::publish(claimed, lease_ends, &*publisher, &settings, stopping).await;
-        watch.lane = None;
-        shared.on_end(part, ended);
+        watch.number = None;
+        shared.on_end(number, ended);
     }
 }
 
-fn next(shared: &Shared, stopping: bool) -> Option<BatchLane> {
+/// The next lane's number and events.
+fn next(shared: &Shared, stopping: bool) -> Option<(u64, Vec<Message>)> {
     let mut progress = shared.lock();
     if stopping {
         progress.queue.clear();
     }
-    let Some(lane) = progress.queue.pop_front() else {
+    let Some(BatchLane { lane, part, events }) = progress.queue.pop_front() else {
         if progress.running.is_empty() {
             shared.changed.notify_one();
         }
         return None;
     };
-    progress.running.insert(lane.lane.clone(), lane.part);
-    Some(lane)
+    progress.begun += 1;
+    let number = progress.begun;
+    progress.running.insert(number, (part, lane));
+    Some((number, events))
 }
 
 impl Shared {
-    fn on_end(&self, part: i16, mut ended: Ended) {
+    fn on_end(&self, number: u64, mut ended: Ended) {
         let mut progress = self.lock();
-        if progress.running.remove(&ended.settled.lane).is_none() {
-            progress.stragglers = progress.stragglers.saturating_sub(1);
+        let Some((part, lane)) = progress.running.remove(&number) else {
+            ended.settled.lane = progress.stragglers.remove(&number).unwrap_or_default();
             progress.late.push(ended);
             drop(progress);
             self.changed.notify_one();
             return;
-        }
+        };
         progress.failures += ended.failed;
         progress.published.append(&mut ended.settled.published);
         if ended.settled.retry.is_some() || !ended.settled.parked.is_empty() {
+            ended.settled.lane = lane;
             progress.failed.push((part, ended.settled));
         }
     }
@@ -233,18 +242,18 @@ impl Shared {
 /// Notices a publisher that panics: its lane gets a lease of its own, which runs out and is counted.
 struct Watch<'a> {
     shared: &'a Shared,
-    part: i16,
-    lane: Option<String>,
+    number: Option<u64>,
 }
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        let Some(lane) = self.lane.take() else { return };
+        let Some(number) = self.number.take() else {
+            return;
+        };
         let mut progress = self.shared.lock();
-        if progress.running.remove(&lane).is_some() {
-            progress.panicked.push((self.part, lane));
-        } else {
-            progress.stragglers = progress.stragglers.saturating_sub(1);
+        match progress.running.remove(&number) {
+            Some(lane) => progress.panicked.push(lane),
+            None => drop(progress.stragglers.remove(&number)),
         }
         drop(progress);
         self.shared.changed.notify_one();

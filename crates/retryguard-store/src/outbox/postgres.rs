@@ -47,11 +47,17 @@ const EVENTS: &str = concat!(
     " FROM retryguard_outbox o WHERE o.lane = c.lane AND o.state = 0 ORDER BY o.number LIMIT $2
     ) e ORDER BY e.number"
 );
+/// The oldest of a part is its first: reading all that waits to find the oldest would take as long as publishing some of it.
 const COUNT: &str = "SELECT
     (SELECT count(*) FROM retryguard_outbox WHERE state = 0),
     (SELECT count(*) FROM retryguard_outbox WHERE state = 2),
-    (SELECT (extract(epoch FROM statement_timestamp() - min(written_at)) * 1000000)::bigint
-     FROM retryguard_outbox WHERE state = 0)";
+    (SELECT (extract(epoch FROM statement_timestamp() - min(written_at)) * 1000000)::bigint FROM (
+        SELECT e.written_at FROM retryguard_outbox_parts p CROSS JOIN LATERAL (
+            SELECT written_at FROM retryguard_outbox o
+            WHERE o.part = p.part AND o.state = 0 ORDER BY o.number LIMIT 1) e
+        UNION ALL
+        (SELECT written_at FROM retryguard_outbox WHERE part IS NULL AND state = 0 ORDER BY number LIMIT 1)
+     ) AS first)";
 const LIST_PARKED: &str = concat!(
     "SELECT ",
     columns!(),

@@ -1,6 +1,7 @@
 //! The worker: claims lanes, publishes them side by side, tells the store how they went.
 
 use std::{
+    collections::VecDeque,
     future::Future,
     sync::{
         Arc,
@@ -17,7 +18,8 @@ use tokio::{
 };
 
 use super::{
-    AfterParking, Batch, BatchSettled, OutboxStore, Publisher, Settings, SettingsError, Settled, Taken,
+    AfterParking, Batch, BatchReport, BatchSettled, OutboxStore, Publisher, Settings, SettingsError, Settled,
+    Taken,
     batch::{RunningBatch, Stragglers},
     lane::{self, Ended},
     telemetry::Telemetry,
@@ -105,7 +107,7 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
             running: JoinSet::new(),
             unsettled: Vec::new(),
             batch: None,
-            report: None,
+            reports: VecDeque::new(),
             stragglers: Vec::new(),
             changed: Arc::default(),
             exceptions_at: clock::now(),
@@ -191,8 +193,8 @@ struct Round<'a, S, P> {
     /// Lanes that the store has not been told of yet.
     unsettled: Vec<Ended>,
     batch: Option<RunningBatch>,
-    /// A batch that the store has not been told of yet.
-    report: Option<Report>,
+    /// Batches that the store has not been told of yet, in the order in which they ended.
+    reports: VecDeque<Report>,
     /// Lanes that ran on when their batch was reported.
     stragglers: Vec<Stragglers>,
     /// Notified when a batch or a straggler has ended.
@@ -214,7 +216,7 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
     }
 
     fn owes(&self) -> bool {
-        !self.unsettled.is_empty() || self.report.is_some()
+        !self.unsettled.is_empty() || !self.reports.is_empty()
     }
 
     fn room(&self) -> usize {
@@ -253,57 +255,93 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
         }
     }
 
-    /// Reports a batch; what still runs gets leases of its own.
+    /// Reports a batch; what still runs gets leases of its own. Where there is a backlog, the next batch is claimed at the same
+    /// time, so that the store does both at once.
     async fn end_batch(&mut self) {
         let Some(batch) = self.batch.take() else { return };
         let lease_ends = batch.lease_ends;
+        let was_large = batch.events * 2 >= self.worker.settings.batch as usize;
         let (settled, failures, stragglers) = batch.end();
-        self.report = Some(Report {
+        self.reports.push_back(Report {
             settled,
             failures,
             lease_ends,
             stragglers,
         });
-        self.settle_batch().await;
+        let goes_on = was_large && self.errors == 0 && self.reports.len() == 1 && self.room() > 0;
+        if !goes_on || self.stopping.load(Ordering::Relaxed) {
+            return self.settle_batches().await;
+        }
+        let Some(report) = self.next_report() else { return };
+        let (worker, keep) = (self.worker, self.keeps());
+        let (answer, taken) = tokio::join!(
+            worker.store.settle_batch(&report.settled, keep),
+            self.claim_batch()
+        );
+        self.on_report(report, answer);
+        match taken {
+            Ok(Taken::Batch(batch)) => {
+                self.start(batch);
+                self.look_at = self.exceptions_at;
+            }
+            Ok(Taken::Nothing | Taken::Busy) => {}
+            Err(error) => self.on_error(&error, "claiming"),
+        }
     }
 
-    async fn settle_batch(&mut self) {
-        let Some(mut report) = self.report.take() else {
-            return;
-        };
-        let parts = report.settled.parts.len();
-        if clock::now() >= report.lease_ends {
+    fn keeps(&self) -> bool {
+        !self.worker.settings.keep.is_zero()
+    }
+
+    async fn settle_batches(&mut self) {
+        while let Some(report) = self.next_report() {
+            let answer = self
+                .worker
+                .store
+                .settle_batch(&report.settled, self.keeps())
+                .await;
+            if !self.on_report(report, answer) {
+                return;
+            }
+        }
+    }
+
+    /// The first batch that the store can still be told of.
+    fn next_report(&mut self) -> Option<Report> {
+        while let Some(report) = self.reports.pop_front() {
+            if clock::now() < report.lease_ends {
+                return Some(report);
+            }
             // It belongs to another worker: telling of it would change nothing.
-            self.telemetry.lost.increment(parts as u64);
-            return;
+            self.telemetry.lost.increment(report.settled.parts.len() as u64);
         }
-        let keep = !self.worker.settings.keep.is_zero();
-        match self.worker.store.settle_batch(&report.settled, keep).await {
-            Ok(answer) => {
-                self.errors = 0;
-                self.look_at = clock::now();
-                let parked: usize = report
-                    .settled
-                    .failed
-                    .iter()
-                    .map(|(_, lane)| lane.parked.len())
-                    .sum();
-                self.telemetry.lost.increment(answer.lost as u64);
-                self.telemetry.failed.increment(report.failures);
-                self.telemetry
-                    .published
-                    .increment(report.settled.published.len() as u64);
-                self.telemetry.given_up.increment(parked as u64);
-                if let Some(mut stragglers) = report.stragglers.take() {
-                    stragglers.have(&answer.tokens);
-                    self.stragglers.push(stragglers);
-                }
-            }
+        None
+    }
+
+    /// Takes up what the store answered; false where it has to be told again.
+    fn on_report(&mut self, mut report: Report, answer: Result<BatchReport, StoreError>) -> bool {
+        let answer = match answer {
+            Ok(answer) => answer,
             Err(error) => {
-                self.report = Some(report);
+                self.reports.push_front(report);
                 self.on_error(&error, "settling");
+                return false;
             }
+        };
+        self.errors = 0;
+        self.look_at = clock::now();
+        let failed = report.settled.failed.iter();
+        let parked: usize = failed.map(|(_, lane)| lane.parked.len()).sum();
+        self.telemetry.lost.increment(answer.lost as u64);
+        self.telemetry.failed.increment(report.failures);
+        let published = report.settled.published.len();
+        self.telemetry.published.increment(published as u64);
+        self.telemetry.given_up.increment(parked as u64);
+        if let Some(mut stragglers) = report.stragglers.take() {
+            stragglers.have(&answer.tokens);
+            self.stragglers.push(stragglers);
         }
+        true
     }
 
     /// Asks the store for work.
@@ -407,7 +445,7 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
 
     /// Tells the store of every lane that has ended, in one transaction.
     async fn settle(&mut self) {
-        self.settle_batch().await;
+        self.settle_batches().await;
         let now = clock::now();
         // Whose lease has run out belongs to another: telling of it would change nothing.
         let before = self.unsettled.len();
@@ -419,8 +457,7 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
             return;
         }
         let lanes: Vec<Settled> = self.unsettled.iter().map(|ended| ended.settled.clone()).collect();
-        let keep = !self.worker.settings.keep.is_zero();
-        match self.worker.store.settle(&lanes, keep).await {
+        match self.worker.store.settle(&lanes, self.keeps()).await {
             Ok(lost) => {
                 self.errors = 0;
                 self.look_at = clock::now();

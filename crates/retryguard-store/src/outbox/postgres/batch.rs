@@ -5,7 +5,13 @@
 //! hand. What must be remembered about a lane (a wait, a lease of its own, that it is held) is a row of
 //! `retryguard_outbox_lanes`, and parts leave out the lanes that have one.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use retryguard_core::Chance as _;
 use sqlx::{PgConnection, Row as _};
@@ -18,6 +24,9 @@ use crate::clock;
 
 /// How many parts there are; the migration makes as many rows.
 const PARTS: u64 = 64;
+/// How many events without keys a process writes into one part before it takes the next. Some pages of the table: fewer, and
+/// workers read every page for every part; more, and a short backlog is in one part, which is one worker's.
+const NEIGHBOURS: u64 = 64;
 /// The most parts of one claim, so that there is something left for other workers.
 const AT_ONCE: i64 = 8;
 
@@ -29,9 +38,12 @@ pub(super) fn part_of(lane: &str) -> i16 {
     part(hash ^ (hash >> 32))
 }
 
-/// A part for an event without a key.
+/// A part for an event without a key: the same for some events one after the other, which are neighbours in the table, so that
+/// a worker finds the events of a part on a few pages. Processes begin at different parts.
 pub(super) fn any_part() -> i16 {
-    part(clock::Random.below(PARTS))
+    static WRITTEN: LazyLock<AtomicU64> =
+        LazyLock::new(|| AtomicU64::new(clock::Random.below(PARTS * NEIGHBOURS)));
+    part(WRITTEN.fetch_add(1, Ordering::Relaxed) / NEIGHBOURS)
 }
 
 fn part(number: u64) -> i16 {
@@ -245,6 +257,14 @@ impl<'a> Exceptions<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_without_keys_come_into_every_part_in_runs() {
+        let parts: Vec<i16> = (0..PARTS * NEIGHBOURS).map(|_| any_part()).collect();
+        let runs = 1 + parts.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        // One more where the first run had begun before.
+        assert!(runs == 64 || runs == 65, "{runs}");
+    }
 
     /// Events that are written by one version are published by the next.
     #[test]

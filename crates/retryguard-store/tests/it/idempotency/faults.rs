@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use axum::{Extension, Router, body::Body, extract::State, response::IntoResponse as _, routing::post};
+use axum::{Extension, Router, body::Body, extract::State, response::IntoResponse as _};
 use fastrand::Rng;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;

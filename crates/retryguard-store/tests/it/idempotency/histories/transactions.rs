@@ -79,7 +79,7 @@ async fn pay_sqlite(
     let completion = claim.completion(Response::new(effect.clone()))?;
     let mut rows = 1;
     if flaw == Flaw::Apart {
-        rows = execute_sqlite(&mut *pool.acquire().await.unwrap(), flaw, completion.statement()).await;
+        rows = execute_sqlite(&mut pool.acquire().await.unwrap(), flaw, completion.statement()).await;
     }
     let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let insert = sqlx::query("INSERT INTO payments VALUES (?, ?)").bind(key);
@@ -105,7 +105,7 @@ async fn pay_postgres(
     let completion = claim.completion(Response::new(effect.clone()))?;
     let mut rows = 1;
     if flaw == Flaw::Apart {
-        rows = execute_postgres(&mut *pool.acquire().await.unwrap(), flaw, completion.statement()).await;
+        rows = execute_postgres(&mut pool.acquire().await.unwrap(), flaw, completion.statement()).await;
     }
     let mut transaction = pool.begin().await.unwrap();
     let insert = sqlx::query("INSERT INTO payments VALUES ($1, $2)").bind(key);

@@ -124,6 +124,7 @@ fn test() -> anyhow::Result<()> {
         ],
         &variables,
     )?;
+    other_drivers()?;
     parts::valgrind()?;
     // By itself and optimised, so that what is counted is the product: the tests of the others would switch
     // on features of tokio that make its clock slower.
@@ -177,6 +178,22 @@ fn publishable() -> anyhow::Result<()> {
             "--no-verify",
             "--allow-dirty",
             "--quiet",
+        ],
+    )
+}
+
+/// Builds and runs the store's examples for diesel and sea-orm: a workspace of their own, so that no other build has those.
+fn other_drivers() -> anyhow::Result<()> {
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let target = format!("{target}/orm");
+    shell::step(
+        "examples with other drivers",
+        "cargo",
+        &[
+            "test",
+            "--manifest-path=examples/orm/Cargo.toml",
+            "--target-dir",
+            &target,
         ],
     )
 }

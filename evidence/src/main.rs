@@ -11,6 +11,7 @@ mod pages;
 mod patterns;
 mod scale;
 mod speed;
+mod store_faults;
 mod storm;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +56,16 @@ enum Command {
     LibrarySpeed,
     /// Measures handlers with and without the store, on real servers: writes docs/evidence/store-benchmarks.md.
     StoreSpeed,
+    /// Kills servers and databases and makes other faults under the store's load: writes docs/evidence/store-faults.md. Fails where
+    /// an effect was lost or happened twice.
+    StoreFaults {
+        /// How often each fault of a database is made.
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+        rounds: u32,
+        /// How often each test kills its server, its workers or its database.
+        #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
+        kills: u32,
+    },
     /// Measures the simulator, SimPy, nexosim and a bare loop on the same queue: writes docs/evidence/simulator-speed.md. Fails below
     /// the ratios wanted.
     SimulatorSpeed,
@@ -102,6 +113,7 @@ fn main() -> anyhow::Result<()> {
         Command::Contest { seed, rounds } => output::print(&contest::text(seed, rounds)),
         Command::LibrarySpeed => speed::library::write(),
         Command::StoreSpeed => speed::store::write(),
+        Command::StoreFaults { rounds, kills } => store_faults::write(rounds, kills),
         Command::SimulatorSpeed => speed::simulator::race(),
         Command::ModelSpeed { all, only } => storm::race(all, &only),
         Command::ModelAgreement { only, chains } => storm::agree(&only, chains),

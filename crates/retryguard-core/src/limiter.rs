@@ -94,9 +94,14 @@ const MOSTLY: f64 = 0.6;
 const FEW: f64 = 0.5e9;
 /// The deepest single cut.
 const CUT: f64 = 0.7;
-/// The smallest limit, as a share of what the client normally uses: enough for a target that has become slow, because
-/// the same attempts then take longer, and for one that has lost three quarters of its capacity.
+/// The smallest limit, as a share of what the client normally uses, where attempts are rejected or run out of their time:
+/// enough for a target that has lost three quarters of its capacity.
 const LEAST: f64 = 0.25;
+/// The same where what is sent is answered, though late. A target that has become slow serves as many at once as before,
+/// and so does one whose answers are late because retries are made behind it.
+const LEAST_ANSWERED: f64 = 0.8;
+/// A smaller share of attempts that are rejected or run out of their time is not taken for a lack of capacity.
+const ANSWERED: f64 = 0.2;
 /// The longest pause between attempts, in usual gaps.
 const LONGEST: f64 = 4.0;
 /// Of how many attempts normal times are averaged.
@@ -291,7 +296,12 @@ impl Limiter {
     fn cut(&mut self, aim: f64, pace: &Pace, now: Instant) {
         // What is under way on average, and room for its variation.
         let peak = self.used + 2.0 * self.used.sqrt() + 1.0;
-        self.limit = (self.limit.min(peak) * aim.clamp(CUT, 0.97)).max(LEAST * self.normal);
+        let least = if self.rejected > ANSWERED {
+            LEAST
+        } else {
+            LEAST_ANSWERED
+        };
+        self.limit = (self.limit.min(peak) * aim.clamp(CUT, 0.97)).max(least * self.normal);
         self.threshold = self.limit;
         self.met = false;
         self.settled = Instant::from_nanos(now.as_nanos().saturating_add(pace.recent() as u64));

@@ -5,6 +5,7 @@
 //! so the guard looks at what speaks of load, and at nothing else.
 
 mod algorithm1;
+mod dependence;
 mod hysteresis;
 mod response;
 

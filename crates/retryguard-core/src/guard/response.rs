@@ -15,11 +15,13 @@
 //! 4. The gain, together with what is known before any measurement, is compared with the **price**: the least gain
 //!    for which a retry is worth sending. Clearly above: retries are allowed. Clearly below: they are suspended but for
 //!    short tests. Unclear: they are limited to the ordinary budget.
-//! 5. While few attempts fail there is nothing to decide, and nothing is put off.
+//! 5. Where attempts clearly fail more often while answers are slow, failures come from load (see [`Dependence`]) and
+//!    retries are suspended: a queue that lasts longer than a slot hides the harm from the measurement.
+//! 6. While few attempts fail there is nothing to decide, and nothing is put off.
 
 use std::time::Duration;
 
-use super::{Decision, Reason, State};
+use super::{Decision, Reason, State, dependence::Dependence};
 use crate::{
     chance::Chance,
     outcome::{Failure, FailureKind},
@@ -108,6 +110,7 @@ pub(crate) struct Machine {
     succeeding: f64,
     /// The share of recent failures that may speak of load.
     loaded: f64,
+    dependence: Dependence,
     gain: Gain,
 }
 
@@ -145,6 +148,7 @@ impl Machine {
             failing: 0.0,
             retries_succeed: 0.5,
             loaded: 1.0,
+            dependence: Dependence::default(),
             succeeding: 1.0,
             gain: Gain {
                 value: 0.5,
@@ -278,8 +282,12 @@ impl Machine {
         now: Instant,
     ) -> Option<Decision> {
         let success = failure.is_none();
-        if let Some(failure) = failure {
-            let loaded = matches!(failure.kind, FailureKind::Overload | FailureKind::Timeout);
+        let loaded =
+            failure.is_some_and(|it| matches!(it.kind, FailureKind::Overload | FailureKind::Timeout));
+        if self.failing >= LITTLE {
+            self.dependence.on_end(loaded, pace.recent());
+        }
+        if !success {
             self.loaded += (f64::from(u8::from(loaded)) - self.loaded) * 4.0 * RECENT;
         }
         self.succeeding += (f64::from(u8::from(success)) - self.succeeding) * 4.0 * RECENT;
@@ -378,6 +386,8 @@ impl Machine {
             State::Ramping { step: 0 }
         } else if self.succeeding < price / 4.0 {
             // Hardly anything succeeds: no retry can add more than that, whatever was guessed before the first one ended.
+            State::Off
+        } else if self.dependence.is_clear() {
             State::Off
         } else if above > CLEAR {
             State::On

@@ -1,0 +1,135 @@
+//! Whether failures come from load.
+//!
+//! Random failures are as frequent while answers are fast as while they are slow. Failures that come from load come with
+//! a queue, and a queue makes answers slow. So attempts are counted apart: those that ended while answers took longer
+//! than they typically did lately, and those that ended while answers were faster. Where clearly more of the first kind
+//! fail, retries add to what makes attempts fail, even if the single retry succeeds.
+//!
+//! Slots of time cannot show this where the queue lasts longer than a slot: a retry pays off in its own slot, and the
+//! queue that it leaves behind harms the next one.
+
+/// Attempts that ended while answers were fast, and while they were slow.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Dependence {
+    /// The typical latency of recent successes, in nanoseconds.
+    typical: f64,
+    fast: Side,
+    slow: Side,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Side {
+    ended: f64,
+    failed: f64,
+}
+
+/// Of how many attempts the typical latency is averaged.
+const TYPICAL: f64 = 1.0 / 128.0;
+/// What is left of the counts after one more attempt.
+const KEPT: f64 = 1.0 - 1.0 / 400.0;
+/// Fewer attempts on a side say nothing.
+const ENOUGH: f64 = 8.0;
+/// How many standard errors make a difference clear.
+const CLEAR: f64 = 2.5;
+/// So many times as often attempts must fail while answers are slow.
+const MORE: f64 = 1.5;
+
+impl Dependence {
+    /// An attempt has ended while successes took `recent` nanoseconds. `failed`: in a way that may come from load.
+    pub(super) fn on_end(&mut self, failed: bool, recent: f64) {
+        if recent == 0.0 {
+            return;
+        }
+        let share = if self.typical == 0.0 { 1.0 } else { TYPICAL };
+        self.typical += (recent - self.typical) * share;
+        for side in [&mut self.fast, &mut self.slow] {
+            side.ended *= KEPT;
+            side.failed *= KEPT;
+        }
+        let side = if recent > self.typical {
+            &mut self.slow
+        } else {
+            &mut self.fast
+        };
+        side.ended += 1.0;
+        side.failed += f64::from(u8::from(failed));
+    }
+
+    /// Whether attempts clearly fail more often while answers are slow.
+    pub(super) fn is_clear(&self) -> bool {
+        let (fast, slow) = (&self.fast, &self.slow);
+        if fast.ended < ENOUGH || slow.ended < ENOUGH {
+            return false;
+        }
+        let all = Side {
+            ended: fast.ended + slow.ended,
+            failed: fast.failed + slow.failed,
+        };
+        let share = all.share();
+        let variance = share * (1.0 - share) * (1.0 / fast.ended + 1.0 / slow.ended);
+        slow.share() - fast.share() > CLEAR * variance.sqrt() && slow.share() > MORE * fast.share()
+    }
+}
+
+impl Side {
+    /// The share that failed. Never none and never all: half a failure and half a success more than were seen.
+    fn share(&self) -> f64 {
+        (self.failed + 0.5) / (self.ended + 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers that are fast and slow by turns, twenty attempts each, of which so many fail.
+    fn fed(fast: u32, slow: u32) -> Dependence {
+        let mut dependence = Dependence::default();
+        for number in 0..800 {
+            let (failing, recent) = if number / 20 % 2 == 0 {
+                (fast, 50e6)
+            } else {
+                (slow, 200e6)
+            };
+            dependence.on_end(number % 20 < failing, recent);
+        }
+        dependence
+    }
+
+    #[test]
+    fn random_failures_do_not_depend_on_the_latency() {
+        for share in [0, 1, 6, 12, 20] {
+            assert!(!fed(share, share).is_clear(), "{share}");
+        }
+        assert!(!fed(10, 4).is_clear(), "fewer fail while answers are slow");
+        assert!(!fed(10, 13).is_clear(), "most failures are random");
+    }
+
+    #[test]
+    fn failures_that_come_with_slow_answers_depend_on_load() {
+        assert!(fed(0, 6).is_clear());
+        assert!(fed(4, 12).is_clear());
+    }
+
+    #[test]
+    fn a_few_attempts_say_nothing() {
+        let mut dependence = Dependence::default();
+        for number in 0..15 {
+            dependence.on_end(number > 8, 1e6 * f64::from(number));
+        }
+        assert!(!dependence.is_clear());
+        dependence.on_end(true, 0.0);
+        assert!(!dependence.is_clear(), "no success is known");
+    }
+
+    #[test]
+    fn it_is_forgotten() {
+        let mut dependence = fed(0, 12);
+        assert!(dependence.is_clear());
+        for number in 0..2000 {
+            let recent = if number / 20 % 2 == 0 { 50e6 } else { 200e6 };
+            dependence.on_end(number % 20 < 5, recent);
+        }
+        assert!(!dependence.is_clear());
+    }
+}

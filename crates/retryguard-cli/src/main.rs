@@ -34,7 +34,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Stops retry storms: lint, predict, check, prove and enforce retry policies.
 #[derive(Parser)]
-#[command(name = "retryguard", version, about)]
+#[command(name = "retryguard", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use retryguard_model::{Value, sweep};
+use retryguard_policy::reading::nearest;
 use retryguard_tune::{Lowered, lower};
 
 use crate::foreign;
@@ -91,14 +92,16 @@ impl World {
             .as_ref()
             .context("no policy is given: give --policy FILE")?;
         let policy = foreign::policy(&foreign::read(path)?, &path.display().to_string())?;
-        let known: Vec<&str> = policy.services().map(|(known, _)| known).collect();
-        let known = known.join(", ");
+        let names: Vec<&str> = policy.services().map(|(known, _)| known).collect();
+        let known = names.join(", ");
         let name = self
             .service
             .as_deref()
             .with_context(|| format!("no service is given: give --service with one of {known}"))?;
         if !policy.services().any(|(known, _)| known == name) {
-            bail!("the policy has no service `{name}`: give --service with one of {known}");
+            let near = nearest(name, names.iter().copied());
+            let near = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
+            bail!("the policy has no service `{name}`; {near}give --service with one of {known}");
         }
         let service = policy.service(name);
         let response = self.response_time.as_deref().map(duration).transpose()?;

@@ -5,6 +5,7 @@ mod progress;
 mod units;
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -330,7 +331,10 @@ fn chosen(wanted: &[String], own: &[Conduct]) -> anyhow::Result<Vec<Conduct>> {
                     .iter()
                     .map(|it| it.name.as_str())
                     .chain(NAMES.iter().map(|(name, _)| *name));
-                let known: Vec<&str> = known.collect();
+                // A scenario may name what is known anyway.
+                let mut known: Vec<&str> = known.collect();
+                let mut seen = BTreeSet::new();
+                known.retain(|name| seen.insert(*name));
                 let near = nearest(name, known.iter().copied())
                     .map_or_else(String::new, |near| format!("did you mean {near}? "));
                 bail!(

@@ -50,7 +50,7 @@ const STORMS: [Storm; 10] = [
     ),
     (
         "long-queue",
-        "A queue that is longer than anybody's patience: work is done for callers that have gone.",
+        "A queue that is longer than callers wait: work is done for callers that have gone.",
         r#"{"load":90,"lost":60,"queue":1000,"deadline":1500}"#,
         &["none", "immediate", "istio", "retryguard"],
     ),

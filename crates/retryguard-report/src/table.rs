@@ -32,6 +32,9 @@ pub fn aligned(rows: &[Vec<String>]) -> String {
     out
 }
 
+/// What a terminal shows beside each other.
+pub(crate) const WIDTH: usize = 100;
+
 /// The same, in lines of at most `width` columns: what does not fit beside the first column stands in tables below.
 #[must_use]
 pub fn within(rows: &[Vec<String>], width: usize) -> String {

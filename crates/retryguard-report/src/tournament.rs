@@ -14,7 +14,10 @@ use retryguard_sim::{
 };
 use serde_json::{Value, json};
 
-use crate::table::aligned;
+use crate::{
+    table::{WIDTH, within},
+    verdict,
+};
 pub use draw::{Draw, draw};
 pub use units::{Units, merge};
 
@@ -70,10 +73,11 @@ impl Result {
             let _ = write!(
                 out,
                 "\n{title}\n\ngoodput, in percent of the oracle's:\n\n{}\n\
-                 requests sent to the target for each success, relative to the oracle:\n\n{}\n{}",
-                aligned(&goodput_rows(worlds)),
-                aligned(&cost_rows(worlds)),
-                where_we_lose(worlds)
+                 requests sent to the target for each success, relative to the oracle:\n\n{}\n{}\n{}\n",
+                within(&goodput_rows(worlds), WIDTH),
+                within(&cost_rows(worlds), WIDTH),
+                where_we_lose(worlds),
+                verdict::ranking(&standing(worlds), OURS),
             );
         }
         out
@@ -139,6 +143,20 @@ impl Result {
         }
         out
     }
+}
+
+/// Every policy with its mean goodput and its mean cost.
+fn standing(tournament: &Tournament) -> Vec<(&str, f64, f64)> {
+    let names = tournament.policies.iter().enumerate();
+    names
+        .map(|(policy, name)| {
+            (
+                name.as_str(),
+                tournament.overall(policy).0,
+                tournament.cost(policy),
+            )
+        })
+        .collect()
 }
 
 fn overall(tournament: &Tournament, policy: usize) -> Value {

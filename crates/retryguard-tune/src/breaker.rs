@@ -4,7 +4,7 @@ use retryguard_model::{Constants, Value};
 use serde_json::{Map, json};
 
 use crate::lower::RESPONSE;
-use crate::search::{Search, micros, number, own, time, whole};
+use crate::search::{Search, number, own, policy_time, time, whole};
 use crate::{Error, Lowered};
 
 const NAMES: &[&str] = &["MAX_ERR", "MAX_SUC", "MIN_TO", "MAX_TO"];
@@ -45,7 +45,7 @@ impl Search {
                 ])
             },
             advice: |chosen, unit| {
-                let time = |name: &str| micros(number(chosen, name) * unit);
+                let time = |name: &str| policy_time(number(chosen, name) * unit);
                 format!(
                     "breaker: {{trip: consecutive, failures: {}, openFor: {}, openForAtMost: {}, closeAfter: {}}}\n",
                     number(chosen, "MAX_ERR"),

@@ -3,7 +3,7 @@
 use retryguard_model::{Constants, Value};
 use serde_json::{Map, json};
 
-use crate::search::{Search, micros, number, own, time, whole};
+use crate::search::{Search, number, own, policy_time, time, whole};
 use crate::{Error, Lowered};
 
 const NAMES: &[&str] = &["MAX_RET", "MIN_BO", "MAX_BO"];
@@ -56,7 +56,7 @@ impl Search {
             },
             advice: |chosen, unit| {
                 // Full jitter halves the mean, so that a delay is twice the mean wait.
-                let delay = |name: &str| micros(2.0 * number(chosen, name) * unit);
+                let delay = |name: &str| policy_time(2.0 * number(chosen, name) * unit);
                 match whole(chosen, "MAX_RET") {
                     0 => "maxRetries: 0\n".to_owned(),
                     retries => format!(

@@ -129,9 +129,16 @@ pub(crate) fn time(seconds: f64) -> String {
     }
 }
 
-/// A time for a policy file, to the microsecond.
-pub(crate) fn micros(seconds: f64) -> String {
-    format!("{:.0}us", seconds * 1e6)
+/// A time for a policy file, to the microsecond, in the largest unit that needs no fraction.
+pub(crate) fn policy_time(seconds: f64) -> String {
+    let micros = format!("{:.0}", seconds * 1e6);
+    if let Some(whole) = micros.strip_suffix("000000") {
+        return format!("{whole}s");
+    }
+    match micros.strip_suffix("000") {
+        Some(whole) => format!("{whole}ms"),
+        None => format!("{micros}us"),
+    }
 }
 
 pub(crate) fn number(constants: &Constants, name: &str) -> f64 {
@@ -158,4 +165,23 @@ pub(crate) fn own(lowered: &Lowered, names: &[&str]) -> Result<Constants, Error>
             Ok(((*name).to_owned(), *value))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_the_unit_that_needs_no_fraction() {
+        for (seconds, text) in [
+            (0.4, "400ms"),
+            (2.0, "2s"),
+            (0.0125, "12500us"),
+            (90.0, "90s"),
+            (0.0, "0us"),
+            (1.5, "1500ms"),
+        ] {
+            assert_eq!(policy_time(seconds), text);
+        }
+    }
 }

@@ -339,7 +339,7 @@ fn bad_input_exits_with_two_and_says_what_to_give() {
     let cases: Vec<(Vec<&str>, &str)> = vec![
         (
             vec!["--policy", &default, "--service", "paymnts"],
-            "no service `paymnts`: give --service with one of checkout, payments, recommendations",
+            "no service `paymnts`; did you mean payments? give --service with one of checkout, payments, recommendations",
         ),
         (vec!["--policy", &default], "give --service with one of checkout"),
         (

@@ -14,7 +14,7 @@ pub(super) async fn show(url: &str, mut frames: watch::Receiver<Frame>) {
             let frame = frames.borrow_and_update();
             for (index, arm) in frame.arms.iter().enumerate() {
                 if index + 1 > printed.0 {
-                    println!("{}", heading(&frame, arm));
+                    println!("{}\n{HEAD}", heading(&frame, arm));
                     printed = (index + 1, 0);
                 }
                 if index + 1 == printed.0 && arm.points.len() >= printed.1 + 4 {
@@ -46,16 +46,20 @@ pub(super) fn heading(frame: &Frame, arm: &Arm) -> String {
     )
 }
 
+/// The columns of [`line`].
+const HEAD: &str =
+    "  time  state    orders/s  paid/s  attempts/s  per order  waiting  breaker    guard      a retry adds";
+
 fn line(arm: &Arm) -> String {
     let Some(point) = arm.points.last() else {
         return String::new();
     };
     let edge = arm.edges.iter().find(|edge| edge.to == Name::Payments.as_str());
-    let state = |name: &str, state: Option<&'static str>| {
-        state.map_or_else(|| format!("no {name}"), |state| format!("{name} {state}"))
-    };
-    format!(
-        "{:5.1} s  {:9}  orders {:4.0}/s  paid {:4.0}/s  attempts at payments {:4.0}/s  amplification {:4.1}  waiting {:3}  {}  {}{}",
+    // A part that is not there has no state.
+    let state = |state: Option<&'static str>| state.unwrap_or("none");
+    let gain = edge.and_then(|edge| edge.gain);
+    let line = format!(
+        "{:4.1} s  {:7}  {:8.0}  {:6.0}  {:10.0}  {:9.1}  {:7}  {:9}  {:9}  {}",
         point.at,
         words(arm.phase),
         point.calls,
@@ -63,15 +67,11 @@ fn line(arm: &Arm) -> String {
         point.attempts,
         point.amplification,
         point.waiting,
-        state("breaker", edge.and_then(|edge| edge.breaker)),
-        state("guard", edge.and_then(|edge| edge.guard)),
-        edge.and_then(|edge| edge.gain).map_or_else(String::new, gain),
-    )
-}
-
-/// What a retry adds, in words.
-pub(super) fn gain((value, error): (f64, f64)) -> String {
-    format!("  a retry adds {value:.2} ± {error:.2}")
+        state(edge.and_then(|edge| edge.breaker)),
+        state(edge.and_then(|edge| edge.guard)),
+        gain.map_or_else(String::new, |(value, error)| format!("{value:.2} ± {error:.2}")),
+    );
+    line.trim_end().to_owned()
 }
 
 /// A phase in a word.
@@ -107,12 +107,17 @@ mod tests {
             edges: vec![edge(None, None, None)],
             ..Arm::default()
         };
-        assert!(line(&arm).ends_with("no breaker  no guard"), "{}", line(&arm));
+        assert!(line(&arm).ends_with("none       none"), "{}", line(&arm));
         arm.edges = vec![edge(Some("open"), Some("limited"), Some((0.784, 0.061)))];
         assert!(
-            line(&arm).ends_with("breaker open  guard limited  a retry adds 0.78 ± 0.06"),
+            line(&arm).ends_with("open       limited    0.78 ± 0.06"),
             "{}",
             line(&arm)
         );
+        for text in [&line(&arm), HEAD] {
+            assert!(text.chars().count() <= 100, "{text}");
+        }
+        let place = |text: &str, word: &str| text.find(word).expect("a column");
+        assert_eq!(place(&line(&arm), "limited"), place(HEAD, "guard"));
     }
 }

@@ -281,7 +281,7 @@ fn faults(outcomes: &[Outcome]) -> Vec<&str> {
     faults
 }
 
-/// Who paid most under a fault, in a sentence; nothing where fewer than two runs can be compared.
+/// Who paid most under a fault, in a sentence; nothing where no run can be judged.
 fn verdict(fault: &str, outcomes: &[Outcome]) -> Option<String> {
     let mut runs: Vec<(&str, f64, f64)> = outcomes
         .iter()
@@ -297,7 +297,10 @@ fn verdict(fault: &str, outcomes: &[Outcome]) -> Option<String> {
         .collect();
     runs.sort_by(|a, b| b.1.total_cmp(&a.1));
     let [(best, most, attempts), .., (worst, least, _)] = runs[..] else {
-        return None;
+        let (only, paid, attempts) = runs.first()?;
+        return Some(format!(
+            "{fault}: {only} paid {paid:.1} % of the orders, with {attempts:.2} attempts for each."
+        ));
     };
     let near: Vec<&str> = runs[1..]
         .iter()

@@ -264,7 +264,14 @@ fn unlisted(graph: &Graph<'_>, findings: &mut Findings) {
             .then(|| meant(graph, from.name, to.name))
             .flatten();
         let (severity, near) = match meant {
-            Some(near) => (Severity::Warning, format!("; did you mean `{near}`?")),
+            Some(near) => (
+                if near.len().min(to.name.len()) < SHORT {
+                    Severity::Note
+                } else {
+                    Severity::Warning
+                },
+                format!("; did you mean `{near}`?"),
+            ),
             None => (Severity::Note, String::new()),
         };
         let message = format!(
@@ -275,10 +282,12 @@ fn unlisted(graph: &Graph<'_>, findings: &mut Findings) {
     }
 }
 
-/// The listed service that `called` is probably a misspelling of. Short names are all alike, and names that
-/// differ in their digits are meant to differ.
+/// Shorter names are all alike: one letter that differs is a hint, and not a reason to warn.
+const SHORT: usize = 4;
+
+/// The listed service that `called` is probably a misspelling of. Names that differ in their digits are meant to differ, and names of
+/// one letter always differ.
 fn meant<'a>(graph: &Graph<'a>, caller: &str, called: &str) -> Option<&'a str> {
-    const SHORT: usize = 4;
     let letters = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
     let own = letters(called);
     let listed = graph
@@ -286,8 +295,8 @@ fn meant<'a>(graph: &Graph<'a>, caller: &str, called: &str) -> Option<&'a str> {
         .iter()
         .filter(|node| node.listed)
         .map(|node| node.name);
-    let others = listed.filter(|name| *name != caller && name.len() >= SHORT && letters(name) != own);
-    nearest(called, others).filter(|_| called.len() >= SHORT)
+    let others = listed.filter(|name| *name != caller && name.len() > 1 && letters(name) != own);
+    nearest(called, others).filter(|_| called.len() > 1)
 }
 
 /// Two layers of one path that both retry.

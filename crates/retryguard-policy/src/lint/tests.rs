@@ -245,7 +245,12 @@ fn a_misspelt_call_is_a_warning_with_the_name_that_was_meant() {
     ] {
         let found = finding(text, "RG020");
         assert_eq!(found.severity, Severity::Note, "{text}: {}", found.message);
+        assert!(!found.message.contains("did you mean"), "{}", found.message);
     }
+    // Names of two letters differ by one letter easily: a hint, and no warning.
+    let short = finding("services: {shop: {calls: [bd]}, db: {}}", "RG020");
+    assert_eq!(short.severity, Severity::Note);
+    assert!(short.message.ends_with("did you mean `db`?"), "{}", short.message);
 }
 
 #[test]

@@ -6,7 +6,10 @@ use retryguard_sim::{fleet::Claim, statistics::Estimate};
 use serde_json::{Map, Value, json};
 
 use super::{COLUMNS, Found, Outcome};
-use crate::number::with_confidence;
+use crate::{
+    number::with_confidence,
+    table::{WIDTH, within},
+};
 
 pub(super) fn table(outcome: &Outcome) -> String {
     let mut rows = vec![header()];
@@ -22,23 +25,43 @@ pub(super) fn table(outcome: &Outcome) -> String {
         let _ = writeln!(out, "claim: {}", outcome.file.claim);
     }
     out.push('\n');
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    for row in &rows {
-        let _ = write!(out, "{:<1$}", row[0], widths[0]);
-        for (cell, width) in row.iter().zip(&widths).skip(1) {
-            let _ = write!(out, "  {cell:>width$}");
-        }
-        out.push('\n');
-    }
+    out += &within(&rows, WIDTH);
     let broken: Vec<String> = outcome.results.iter().flat_map(missed).collect();
     if !broken.is_empty() {
         let _ = writeln!(out, "\nclaims that do not hold:\n{}", broken.join("\n"));
     }
+    let _ = writeln!(out, "\n{}", sentence(outcome));
     out
+}
+
+/// Which fleet has the highest peak and which the lowest, and whether every claim holds.
+fn sentence(outcome: &Outcome) -> String {
+    let peak = |found: &Found| {
+        let place = COLUMNS.iter().position(|column| column.key == "peakRate");
+        place.map_or(0.0, |place| found.columns[place].mean)
+    };
+    let by_peak = |a: &&Found, b: &&Found| peak(a).total_cmp(&peak(b));
+    let mut out = String::new();
+    if let (Some(lowest), Some(highest)) = (
+        outcome.results.iter().min_by(by_peak),
+        outcome.results.iter().max_by(by_peak),
+    ) {
+        out = format!(
+            "{} peaks at {:.1} times the even rate",
+            highest.plan.name,
+            peak(highest)
+        );
+        if highest.plan.name != lowest.plan.name {
+            let _ = write!(out, ", {} at {:.1} times", lowest.plan.name, peak(lowest));
+        }
+    }
+    let claims: usize = outcome.results.iter().map(|found| found.claims.len()).sum();
+    let held: usize = outcome.results.iter().map(Found::held).sum();
+    match claims {
+        0 => out + ".",
+        _ if held == claims => format!("{out}; all {claims} claims hold."),
+        _ => format!("{out}; {} of {claims} claims do not hold.", claims - held),
+    }
 }
 
 fn header() -> Vec<String> {

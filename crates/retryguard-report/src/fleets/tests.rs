@@ -18,6 +18,13 @@ fn the_table_says_which_claims_do_not_hold() {
         "{table}"
     );
     assert!(table.contains("two: 0–600 s: 7 ± 0.1, found 1.0000"), "{table}");
+    let last = table.lines().last().unwrap_or_default();
+    assert!(
+        last.starts_with("one peaks at 300.0 times the even rate, two at ")
+            && last.ends_with("; 1 of 2 claims do not hold."),
+        "{last}"
+    );
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
 }
 
 #[test]

@@ -5,7 +5,11 @@ use std::fmt::Write as _;
 use retryguard_sim::comparison::{COLUMNS, Column, Kind, Summary, is_known_within};
 
 use super::{Outcome, differences};
-use crate::{number, table::within, verdict::sentence};
+use crate::{
+    number,
+    table::{WIDTH, within},
+    verdict::sentence,
+};
 
 pub(super) fn of(outcome: &Outcome) -> String {
     let mut out = String::new();
@@ -89,9 +93,6 @@ pub(super) fn columns(summaries: &[Summary]) -> Vec<usize> {
         .map(|(index, _)| index)
         .collect()
 }
-
-/// What a terminal shows beside each other.
-const WIDTH: usize = 100;
 
 /// The table, and what it comes to in a sentence.
 fn comparison(outcome: &Outcome, summaries: &[Summary]) -> String {

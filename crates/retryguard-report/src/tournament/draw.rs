@@ -10,7 +10,10 @@ use retryguard_sim::{
 use serde_json::{Value, json};
 
 use super::OURS;
-use crate::table::{aligned, pipes};
+use crate::{
+    table::{WIDTH, aligned, pipes, within},
+    verdict,
+};
 
 /// A draw with its results.
 #[derive(Debug)]
@@ -47,12 +50,20 @@ impl Draw {
             aligned(&self.0.policy_rows()),
         );
         for (title, rows) in self.0.kind_tables() {
-            let _ = write!(out, "{title}\n\n{}\n", aligned(&rows));
+            let _ = write!(out, "{title}\n\n{}\n", within(&rows, WIDTH));
         }
         if let Some((title, rows)) = self.0.lost_worlds(OURS) {
             let _ = write!(out, "{title}\n\n{}\n", aligned(&rows));
         }
         out.push_str(&self.about_the_oracle());
+        let rows = self.0.rows();
+        let standing: Vec<(&str, f64, f64)> = (self.0.result.policies.iter().enumerate())
+            .map(|(policy, name)| {
+                let it = self.0.overall(policy, &rows);
+                (name.as_str(), it.goodput, it.cost)
+            })
+            .collect();
+        let _ = writeln!(out, "\n{}", verdict::ranking(&standing, OURS));
         out
     }
 

@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use retryguard_controller::adapters::http::status_page;
-use retryguard_controller::config::{Config, ConfigError};
+use retryguard_controller::config::{Config, ConfigError, election::Election};
 use retryguard_controller::reconcile::control_loop::{Ended, MOST_QUERIES};
 use retryguard_controller::reconcile::shards::run_shards;
 use retryguard_controller::start;
@@ -22,13 +22,67 @@ pub(super) fn check(path: &Path) -> ExitCode {
             for warning in start::warnings(&config) {
                 eprintln!("{}: warning: {warning}", path.display());
             }
+            for (what, feature) in missing(&config) {
+                eprintln!(
+                    "{}: warning: this program was built without `{what}`; build it with `--features {feature}`",
+                    path.display()
+                );
+            }
             if !unusable.is_empty() {
                 return ExitCode::from(2);
             }
-            eprintln!("{}: no mistake, {} targets", path.display(), config.targets.len());
+            let targets = match config.targets.len() {
+                1 => "1 target".to_owned(),
+                several => format!("{several} targets"),
+            };
+            eprintln!("{}: no mistake, {targets}", path.display());
             ExitCode::SUCCESS
         }
         Err(error) => tell(&error),
+    }
+}
+
+/// What the configuration asks for and this program does not have, with the feature that brings it.
+fn missing(config: &Config) -> Vec<(&'static str, &'static str)> {
+    let leads = |wanted: fn(&Election) -> bool| wanted(&config.election);
+    let all = [
+        ("istio", "kubernetes", config.actuators.istio.is_some()),
+        (
+            "gateway-api",
+            "kubernetes",
+            config.actuators.gateway_api.is_some(),
+        ),
+        ("linkerd", "kubernetes", config.actuators.linkerd.is_some()),
+        (
+            "leaderElection.kubernetes",
+            "kubernetes",
+            leads(|it| matches!(it, Election::Kubernetes(_))),
+        ),
+        (
+            "leaderElection.redis",
+            "redis",
+            leads(|it| matches!(it, Election::Redis(_))),
+        ),
+        (
+            "leaderElection.postgres",
+            "postgres",
+            leads(|it| matches!(it, Election::Postgres(_))),
+        ),
+        ("aws", "aws", config.actuators.aws.is_some()),
+        ("cloudwatch", "aws", config.sources.cloudwatch.is_some()),
+    ];
+    all.into_iter()
+        .filter(|(_, feature, wanted)| *wanted && !has(feature))
+        .map(|(what, feature, _)| (what, feature))
+        .collect()
+}
+
+const fn has(feature: &str) -> bool {
+    match feature.as_bytes() {
+        b"kubernetes" => cfg!(feature = "kubernetes"),
+        b"redis" => cfg!(feature = "redis"),
+        b"postgres" => cfg!(feature = "postgres"),
+        _ => cfg!(feature = "aws"),
     }
 }
 

@@ -159,6 +159,21 @@ fn a_dry_run_says_what_it_would_do_and_does_nothing() {
     assert_eq!(running.stop(LIMIT).and_then(|status| status.code()), Some(0));
 }
 
+/// A configuration is right where another program can run it; this one says what it lacks.
+#[test]
+fn the_check_names_what_the_program_was_built_without() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("istio.yaml");
+    let text = include_str!("../../../../deploy/test/controller.yaml");
+    std::fs::write(&path, text).expect("a temporary file");
+    let output = retryguard(&["controller", "--check", "--config", &path.display().to_string()]);
+    let told = talk(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("no mistake, 1 target\n"), "{told}");
+    let named = told.contains("built without `istio`; build it with `--features kubernetes`");
+    assert_eq!(named, !cfg!(feature = "kubernetes"), "{told}");
+}
+
 #[test]
 fn a_wrong_configuration_is_told_with_its_lines() {
     let folder = tempfile::tempdir().expect("a temporary folder");

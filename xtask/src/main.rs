@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    cycles, layers, links,
+    cycles, image, layers, links,
     parts::{self, storm},
     shell, tidy, wording,
 };
@@ -33,6 +33,12 @@ enum Command {
     Tidy,
     /// Packs every crate as for publication, without publishing it.
     Publishable,
+    /// Builds the controller's image from its Containerfile without a registry of images, and runs it.
+    Image {
+        /// The profile of cargo; a release is built with `dist`.
+        #[arg(long, default_value = "dev")]
+        profile: String,
+    },
     /// Runs one piece of evidence and writes its page; `cargo xtask evidence --help` lists them.
     #[command(disable_help_flag = true)]
     Evidence {
@@ -49,6 +55,7 @@ fn main() -> anyhow::Result<()> {
         Command::Layers => layering(),
         Command::Tidy => tidiness(),
         Command::Publishable => publishable(),
+        Command::Image { profile } => image::run(&profile),
         Command::Evidence { arguments } => evidence(&arguments),
     }
 }

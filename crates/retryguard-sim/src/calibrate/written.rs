@@ -48,8 +48,8 @@ pub(super) fn scenario(
     let _ = writeln!(
         out,
         "    time: {{logNormal: {{median: {}, p95: {}}}}}",
-        micros(shape.work.median),
-        micros(shape.work.p95())
+        millis(shape.work.median),
+        millis(shape.work.p95())
     );
     if shape.errors > 0.0005 {
         let _ = writeln!(out, "    errors: {:.2}%", shape.errors * 100.0);
@@ -94,10 +94,16 @@ fn quoted(name: &str) -> String {
     }
 }
 
-fn micros(seconds: f64) -> String {
-    format!("{:.0}us", (seconds * 1e6).max(1.0))
+/// To the microsecond, in milliseconds.
+fn millis(seconds: f64) -> String {
+    let text = format!("{:.3}", (seconds * 1e3).max(0.001));
+    format!("{}ms", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// To the millisecond, in seconds where that needs no fraction.
 fn span(duration: Duration) -> String {
-    format!("{}ms", duration.as_millis().max(1))
+    match duration.as_millis().max(1) {
+        whole if whole % 1000 == 0 => format!("{}s", whole / 1000),
+        millis => format!("{millis}ms"),
+    }
 }

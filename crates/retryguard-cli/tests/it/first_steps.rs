@@ -194,6 +194,8 @@ fn every_help_has_examples() {
         .skip_while(|line| !line.starts_with("Commands:"))
         .skip(1)
         .take_while(|line| line.starts_with("  "))
+        // What follows on a line of its own belongs to the command above.
+        .filter(|line| !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help");
     let mut count = 0;

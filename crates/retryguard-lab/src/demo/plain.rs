@@ -48,7 +48,7 @@ pub(super) fn heading(frame: &Frame, arm: &Arm) -> String {
 
 /// The columns of [`line`].
 const HEAD: &str =
-    "  time  state    orders/s  paid/s  attempts/s  per order  waiting  breaker    guard      a retry adds";
+    "  time  state    orders/s  paid/s  attempts/s  amplif.  waiting  breaker    guard      a retry adds";
 
 fn line(arm: &Arm) -> String {
     let Some(point) = arm.points.last() else {
@@ -59,7 +59,7 @@ fn line(arm: &Arm) -> String {
     let state = |state: Option<&'static str>| state.unwrap_or("none");
     let gain = edge.and_then(|edge| edge.gain);
     let line = format!(
-        "{:4.1} s  {:7}  {:8.0}  {:6.0}  {:10.0}  {:9.1}  {:7}  {:9}  {:9}  {}",
+        "{:4.1} s  {:7}  {:8.0}  {:6.0}  {:10.0}  {:7.1}  {:7}  {:9}  {:9}  {}",
         point.at,
         words(arm.phase),
         point.calls,

@@ -13,7 +13,7 @@ use sqlx::{PgPool, SqlitePool};
 
 /// All come by turns, this often; the fastest turn of each counts, so that a busy machine slows all alike. Many short turns: a
 /// quiet moment is short.
-const ROUNDS: usize = 25;
+const ROUNDS: usize = 15;
 /// Requests of one turn, one after the other on one connection.
 const REQUESTS: usize = 50;
 

@@ -22,7 +22,7 @@ use sqlx::{PgPool, Row as _, postgres::PgPoolOptions};
 use tokio::sync::mpsc;
 
 /// All come by turns, this often; the fastest turn of each counts, so that a busy machine slows all alike.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 2;
 /// Events of one turn.
 const EVENTS: usize = 100_000;
 /// Events of one turn of those that are slower.

@@ -56,6 +56,8 @@ enum Command {
     LibrarySpeed,
     /// Measures handlers with and without the store, on real servers: writes docs/evidence/store-benchmarks.md.
     StoreSpeed,
+    /// Measures the store with a million keys and a million events, and how far its tables grow: writes docs/evidence/store-growth.md.
+    StoreGrowth,
     /// Kills servers and databases and makes other faults under the store's load: writes docs/evidence/store-faults.md. Fails where
     /// an effect was lost or happened twice.
     StoreFaults {
@@ -113,6 +115,7 @@ fn main() -> anyhow::Result<()> {
         Command::Contest { seed, rounds } => output::print(&contest::text(seed, rounds)),
         Command::LibrarySpeed => speed::library::write(),
         Command::StoreSpeed => speed::store::write(),
+        Command::StoreGrowth => speed::store::write_growth(),
         Command::StoreFaults { rounds, kills } => store_faults::write(rounds, kills),
         Command::SimulatorSpeed => speed::simulator::race(),
         Command::ModelSpeed { all, only } => storm::race(all, &only),

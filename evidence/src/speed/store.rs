@@ -1,5 +1,7 @@
 //! What the store costs, measured in one run and written to docs/evidence/store-benchmarks.md.
 
+mod growth;
+
 use std::{fmt::Write as _, process::Command};
 
 use anyhow::{Context, bail};
@@ -19,6 +21,15 @@ pub(crate) fn write() -> anyhow::Result<()> {
     outbox(&figures("outbox_speed")?, &mut page)?;
     std::fs::write(PAGE, page).with_context(|| format!("cannot write {PAGE}"))?;
     eprintln!("== benchmarks: {PAGE} is written");
+    Ok(())
+}
+
+/// Runs the program that fills tables and writes its page.
+pub(crate) fn write_growth() -> anyhow::Result<()> {
+    xtask::parts::databases()?;
+    let page = growth::page(&Found(&figures("store_growth")?))?;
+    std::fs::write(growth::PAGE, page).with_context(|| format!("cannot write {}", growth::PAGE))?;
+    eprintln!("== benchmarks: {} is written", growth::PAGE);
     Ok(())
 }
 

@@ -32,8 +32,9 @@ const TIMED: usize = 500;
 /// Requests of one turn without and with a clean-up beside them, and how many turns each has.
 const TURN: usize = 100;
 const TURNS: usize = 3;
-/// How many rows a clean-up deletes at once, as the layer and the worker do.
-const AT_ONCE: u32 = 1000;
+/// How many keys and how many events a clean-up deletes at once, as the layer and the worker do.
+const KEYS_AT_ONCE: u32 = 100;
+const EVENTS_AT_ONCE: u32 = 1000;
 /// How long keys and events are written and forgotten to see how far the tables grow, how often their size is read, and how long
 /// each is kept.
 const LOAD: Duration = Duration::from_secs(180);
@@ -237,11 +238,11 @@ impl Database {
         Ok(match self {
             Self::Sqlite(pool) => {
                 let outbox = SqliteOutbox::new(pool.clone());
-                outbox.clean(Duration::ZERO, AT_ONCE).await?
+                outbox.clean(Duration::ZERO, EVENTS_AT_ONCE).await?
             }
             Self::Postgres(pool) => {
                 let outbox = PostgresOutbox::new(pool.clone());
-                outbox.clean(Duration::ZERO, AT_ONCE).await?
+                outbox.clean(Duration::ZERO, EVENTS_AT_ONCE).await?
             }
         })
     }
@@ -408,7 +409,7 @@ async fn cleans_keys(name: &str, place: &Place) -> Done<()> {
     let store = place.store.clone();
     let clean = move || {
         let store = store.clone();
-        Box::pin(async move { Ok(store.sweep(AT_ONCE).await?) }) as StepFuture
+        Box::pin(async move { Ok(store.sweep(KEYS_AT_ONCE).await?) }) as StepFuture
     };
     beside(name, "keys", request, clean).await
 }
@@ -468,7 +469,7 @@ async fn load(name: &str, place: &Place) -> Done<()> {
     for look in 1..=LOOKS {
         let next = end - LOAD + LOAD * look / LOOKS;
         while now() < next {
-            while place.store.sweep(AT_ONCE).await? == u64::from(AT_ONCE) {}
+            while place.store.sweep(KEYS_AT_ONCE).await? == u64::from(KEYS_AT_ONCE) {}
             pause(Duration::from_millis(500)).await;
         }
         let (tables, indexes) = place.database.sizes().await?;

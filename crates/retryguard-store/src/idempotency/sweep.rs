@@ -10,8 +10,10 @@ use retryguard_core::Chance as _;
 use super::{IdempotencyStore, telemetry::SWEPT};
 use crate::clock;
 
-/// How many at once: a long delete would hold up claims.
-const BATCH: u32 = 1_000;
+/// How many at once: a long delete would hold up claims where a database has one writer.
+const BATCH: u32 = 100;
+/// How long others have the database for themselves after each of them.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Sweeps for as long as the layer lives. Without a runtime there are no sweeps.
 pub(super) fn start(store: &Arc<dyn IdempotencyStore>, every: Duration) {
@@ -34,6 +36,7 @@ async fn sweep(store: Weak<dyn IdempotencyStore>, every: Duration) {
                     if swept < u64::from(BATCH) {
                         break;
                     }
+                    clock::sleep(PAUSE).await;
                 }
                 Err(error) => {
                     tracing::warn!(target: "retryguard", %error, "idempotency keys could not be swept; trying later");

@@ -48,8 +48,8 @@ fn latencies(found: &Found<'_>, page: &mut String) -> anyhow::Result<()> {
 
 fn clean_up(found: &Found<'_>, page: &mut String) -> anyhow::Result<()> {
     page.push_str(
-        "\n## Clean-up\n\nClean-up deletes a thousand rows at once. Requests by turns alone and beside a clean-up of the grown tables that never pauses \
-         (the layer's pauses for a minute, the worker's for 15 s), in milliseconds. No request failed. SQLite has one writer, so \
+        "\n## Clean-up\n\nClean-up deletes a hundred keys or a thousand events at once. Requests by turns alone and beside a clean-up of the grown tables that \
+         never pauses, in milliseconds. (The layer's pauses for 5 ms after each batch and begins once a minute, the worker's every 15 s.) No request failed. SQLite has one writer, so \
          that a request waits for the batch before it; PostgreSQL locks only the rows that are deleted.\n\n\
          | database | what | median alone | beside | 99th percentile alone | beside | longest request beside | longest batch | rows deleted a second |\n\
          | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",

@@ -162,6 +162,8 @@ pub enum Reason {
         /// Its standard error, in thousandths.
         error: u32,
     },
+    /// Attempts fail more often while answers are slow.
+    Load,
     /// New settings asked for it.
     Replaced,
 }
@@ -188,6 +190,10 @@ impl std::fmt::Display for Reason {
             Self::Gain { thousandths, error } => {
                 let (gain, error) = (f64::from(*thousandths) / 1000.0, f64::from(*error) / 1000.0);
                 return write!(f, "each retry adds {gain:.2} ± {error:.2} successes");
+            }
+            Self::Load => {
+                return f
+                    .write_str("attempts fail more often while answers are slow: failures come from load");
             }
             Self::Replaced => return f.write_str("new settings"),
         };

@@ -318,11 +318,15 @@ impl Machine {
         reason = "a cast of a float stays within the bounds of the integer"
     )]
     fn decision(&self, from: State) -> Option<Decision> {
-        let reason = Reason::Gain {
-            thousandths: (self.gain.value * 1000.0).round() as i32,
-            error: (self.gain.error * 1000.0).round() as u32,
-        };
         let to = self.state;
+        let reason = if to == State::Off && self.dependence.is_clear() {
+            Reason::Load
+        } else {
+            Reason::Gain {
+                thousandths: (self.gain.value * 1000.0).round() as i32,
+                error: (self.gain.error * 1000.0).round() as u32,
+            }
+        };
         (from != to).then_some(Decision { from, to, reason })
     }
 

@@ -59,14 +59,10 @@ impl Settings {
     pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let usual = Self::default();
         let versions = [Version::V1, Version::V1Beta1].map(|version| (version.as_str(), version));
-        let namespaces = block.texts("namespaces", "the names of namespaces", mistakes);
+        let namespaces = super::namespaces(&mut block, mistakes);
         let namespace = block.text("namespace", "the name of a namespace", mistakes);
         let settings = Self {
-            namespaces: namespaces
-                .unwrap_or_default()
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
+            namespaces,
             namespace: namespace.map_or(usual.namespace, str::to_owned),
             version: block
                 .word("apiVersion", &versions, mistakes)

@@ -70,15 +70,11 @@ impl Settings {
         let usual = Self::default();
         let versions =
             [Version::V1, Version::V1Beta1, Version::V1Alpha3].map(|version| (version.as_str(), version));
-        let namespaces = block.texts("namespaces", "the names of namespaces", mistakes);
+        let namespaces = super::namespaces(&mut block, mistakes);
         let namespace = block.text("namespace", "the name of a namespace", mistakes);
         let domain = block.text("domain", "the cluster's domain", mistakes);
         let settings = Self {
-            namespaces: namespaces
-                .unwrap_or_default()
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
+            namespaces,
             namespace: namespace.map_or(usual.namespace, str::to_owned),
             domain: domain.map_or(usual.domain, |domain| {
                 domain.trim_matches('.').to_ascii_lowercase()

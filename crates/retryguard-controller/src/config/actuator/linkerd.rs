@@ -1,6 +1,6 @@
 //! The keys of the actuator `linkerd`.
 
-use retryguard_policy::reading::{Block, Mistakes, wrong};
+use retryguard_policy::reading::{Block, Body, Mistakes, wrong};
 
 use crate::config::Place;
 
@@ -31,11 +31,10 @@ impl Default for Settings {
 
 impl Settings {
     pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
-        let namespaces = block.texts("namespaces", "the names of namespaces", mistakes);
+        let namespaces = super::namespaces(&mut block, mistakes);
         let namespace = block.text("namespace", "the name of a namespace", mistakes);
-        let namespaces = namespaces.unwrap_or_default().into_iter();
         let settings = Self {
-            namespaces: namespaces.map(str::to_owned).collect(),
+            namespaces,
             namespace: namespace.map_or(Self::default().namespace, str::to_owned),
         };
         block.close(mistakes);
@@ -53,9 +52,7 @@ impl Target {
         let node = block.take("service");
         let service = match node.map(|node| &node.body) {
             None => name,
-            Some(retryguard_policy::reading::Body::Scalar { text, .. }) if text.split('.').count() <= 2 => {
-                text
-            }
+            Some(Body::Scalar { text, .. }) if text.split('.').count() <= 2 => text,
             Some(_) => {
                 if let Some(node) = node {
                     wrong(node, "service", wanted, mistakes);

@@ -94,3 +94,13 @@ impl Actuators {
         .collect()
     }
 }
+
+/// The namespaces whose objects may be changed; none for all of the cluster.
+fn namespaces(block: &mut Block<'_>, mistakes: &mut Mistakes) -> Vec<String> {
+    let written = block.texts("namespaces", "the names of namespaces", mistakes);
+    written
+        .unwrap_or_default()
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
+}

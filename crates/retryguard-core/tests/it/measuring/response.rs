@@ -6,7 +6,7 @@ use retryguard_core::{
     Call, Chance, FailureKind, Outcome, Ratio, Target,
     call::Step,
     guard::{self, Mode, Response, WallClock},
-    target::Settings,
+    target::{Change, Settings},
 };
 
 use crate::support::*;
@@ -27,11 +27,21 @@ fn measured() -> Settings {
     settings
 }
 
-/// One client that makes a call in 10 ms, for `seconds`. `world` says what becomes of an attempt that starts at a time.
-/// Returns the target and the share of calls that succeeded in the last third.
+/// As [`run_with`], where every answer takes as long.
 fn run(
     clock: Option<WallClock>,
     seconds: u64,
+    world: impl FnMut(u64, &mut SplitMix) -> Outcome,
+) -> (Target, f64, f64) {
+    run_with(clock, seconds, |_| LATENCY, world)
+}
+
+/// One client that makes a call in 10 ms, for `seconds`. `latency` and `world` say how long an attempt that starts at a time
+/// takes and what becomes of it. Returns the target, the share of calls that succeeded in the last third, and their attempts.
+fn run_with(
+    clock: Option<WallClock>,
+    seconds: u64,
+    latency: impl Fn(u64) -> u64,
     mut world: impl FnMut(u64, &mut SplitMix) -> Outcome,
 ) -> (Target, f64, f64) {
     let mut target = target(measured());
@@ -64,7 +74,7 @@ fn run(
         match step {
             Step::Send(attempt) => {
                 attempts += f64::from(u8::from(late));
-                events.push(Reverse((now + LATENCY, index, attempt.number, now)));
+                events.push(Reverse((now + latency(now), index, attempt.number, now)));
             }
             Step::Done(verdict) => {
                 if late {
@@ -105,6 +115,27 @@ fn random_failures_are_retried_beyond_the_budget() {
     assert!((gain.value - 0.6).abs() < 0.25, "{gain:?}");
     assert_eq!(target.guard_state(), guard::State::On);
     assert!(success > 0.98, "{success}");
+}
+
+/// Retries succeed as often as in the test before; what differs is when attempts fail.
+#[test]
+fn failures_that_come_with_slow_answers_suspend_retries() {
+    let is_slow = |started: u64| started / 1000 % 2 == 1;
+    let latency = |started| if is_slow(started) { 4 * LATENCY } else { LATENCY };
+    let fails = |started: u64, chance: &mut SplitMix| {
+        let share = if is_slow(started) { 60 } else { 5 };
+        if chance.happens(Ratio::percent(share)) {
+            failed(FailureKind::Overload)
+        } else {
+            Outcome::Success
+        }
+    };
+    let (mut target, _, attempts) = run_with(CLOCK, 60, latency, fails);
+    assert_eq!(target.guard_state(), guard::State::Off);
+    assert!(attempts < 1.1, "{attempts}");
+    let changes = target.changes();
+    let by_load = |change: &Change| matches!(change, Change::Guard(it) if it.reason == guard::Reason::Load);
+    assert!(changes.iter().any(by_load), "{changes:?}");
 }
 
 /// A target that accepts 50 attempts a second of the 100 that come: every retry that succeeds displaces another call.

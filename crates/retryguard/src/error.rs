@@ -98,6 +98,9 @@ pub enum Error<E> {
     },
     /// The service below said that it will never be ready again.
     NotReady(E),
+    /// The address is `https`, and the client below was built without TLS. Only from [`reqwest`](mod@crate::reqwest).
+    #[cfg(feature = "reqwest")]
+    NoTls,
 }
 
 impl<E> fmt::Display for Error<E> {
@@ -123,6 +126,8 @@ impl<E> fmt::Display for Error<E> {
                 )
             }
             Self::NotReady(_) => f.write_str("the service below is not ready"),
+            #[cfg(feature = "reqwest")]
+            Self::NoTls => f.write_str(concat!("the address is https and ", crate::tls::advice!())),
         }
     }
 }
@@ -131,7 +136,7 @@ impl<E: StdError + 'static> StdError for Error<E> {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         let error: &(dyn StdError + 'static) = match self {
             Self::Failed { error, .. } | Self::NotReady(error) => error,
-            Self::Refused { .. } | Self::TimedOut { .. } => return None,
+            _ => return None,
         };
         // The box itself is not part of the chain: code that looks for hyper's or tonic's errors finds them.
         Some(error.downcast_ref().map_or(error, BoxedError::get_ref))
@@ -154,7 +159,7 @@ impl<E> Error<E> {
             Self::Refused { refusal, .. } | Self::TimedOut { refusal, .. } | Self::Failed { refusal, .. } => {
                 Some(*refusal)
             }
-            Self::NotReady(_) => None,
+            _ => None,
         }
     }
 
@@ -165,15 +170,15 @@ impl<E> Error<E> {
             Self::Refused { retry_after, .. }
             | Self::TimedOut { retry_after, .. }
             | Self::Failed { retry_after, .. } => *retry_after,
-            Self::NotReady(_) => None,
+            _ => None,
         }
     }
 
     /// How many attempts were made.
     pub const fn attempts(&self) -> u8 {
         match self {
-            Self::Refused { .. } | Self::NotReady(_) => 0,
             Self::TimedOut { attempts, .. } | Self::Failed { attempts, .. } => *attempts,
+            _ => 0,
         }
     }
 
@@ -182,7 +187,7 @@ impl<E> Error<E> {
     pub fn history(&self) -> &[FailedAttempt] {
         match self {
             Self::TimedOut { history, .. } | Self::Failed { history, .. } => history,
-            Self::Refused { .. } | Self::NotReady(_) => &[],
+            _ => &[],
         }
     }
 
@@ -215,6 +220,8 @@ impl<E> Error<E> {
                 history,
             },
             Self::NotReady(error) => Error::NotReady(map(error)),
+            #[cfg(feature = "reqwest")]
+            Self::NoTls => Error::NoTls,
         }
     }
 
@@ -222,7 +229,7 @@ impl<E> Error<E> {
     pub fn into_inner(self) -> Option<E> {
         match self {
             Self::Failed { error, .. } | Self::NotReady(error) => Some(error),
-            Self::Refused { .. } | Self::TimedOut { .. } => None,
+            _ => None,
         }
     }
 }

@@ -97,6 +97,8 @@
 //! | --- | --- |
 //! | `hyper` (default) | reads the errors of hyper, hyper-util and h2 by type |
 //! | `reqwest` | `reqwest::Client`, and policies over HTTP |
+//! | `rustls` | TLS for reqwest: rustls with its default cryptography and the system's certificates |
+//! | `rustls-no-provider` | the same, with a provider of cryptography that the program installs |
 //! | `tonic` | `tonic::TonicLayer` |
 //!
 //! # Everything
@@ -140,6 +142,8 @@ mod sync;
 pub mod telemetry;
 #[cfg(all(test, shuttle))]
 mod threads;
+#[cfg(feature = "reqwest")]
+mod tls;
 #[cfg(feature = "tonic")]
 pub mod tonic;
 

@@ -178,6 +178,8 @@ fn status(error: Error<BoxedError>) -> Status {
             refusal: Refusal::BulkheadFull | Refusal::BulkheadTimeout,
             ..
         } => Status::resource_exhausted(text),
+        #[cfg(feature = "reqwest")]
+        Error::NoTls => Status::unavailable(text),
         Error::Refused { .. } => Status::unavailable(text),
         // tonic's own reading of its transport.
         Error::Failed { error, .. } | Error::NotReady(error) => read(error.get_ref()),

@@ -1,6 +1,6 @@
 //! A policy at an HTTP address.
 
-use std::{error::Error as _, fmt, sync::Weak, time::Duration};
+use std::{fmt, sync::Weak, time::Duration};
 
 use ::reqwest::{StatusCode, header};
 use retryguard_core::Backoff;
@@ -12,6 +12,7 @@ use super::{
 use crate::{
     clock::{self, Random},
     periodic::Periodic,
+    tls,
 };
 
 /// How long one fetch may take.
@@ -248,17 +249,10 @@ fn shown(url: &str) -> String {
 
 /// reqwest repeats the address in its message, with everything in it.
 fn failed(error: ::reqwest::Error) -> RemoteError {
-    if error.url().is_some_and(|url| url.scheme() == "https") && lacks_tls(&error) {
+    if error.is_connect() && error.url().is_some_and(tls::is_missing_for) {
         return RemoteError::NoTls;
     }
     RemoteError::Fetch(error.without_url())
-}
-
-/// Whether the connector takes `http` alone. Its error has no type of its own, so that its text is read; a wrong reading
-/// would only give the wrong advice.
-fn lacks_tls(error: &::reqwest::Error) -> bool {
-    std::iter::successors(error.source(), |&error| error.source())
-        .any(|error| error.to_string().contains("scheme is not http"))
 }
 
 fn bearer(token: &str) -> Result<header::HeaderValue, RemoteError> {

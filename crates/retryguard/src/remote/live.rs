@@ -38,9 +38,7 @@ pub enum RemoteError {
     Fetch(#[source] ::reqwest::Error),
     /// The address is `https`, and this build of reqwest has no TLS.
     #[cfg(feature = "reqwest")]
-    #[error(
-        "the policy's address is https and this program's reqwest has no TLS; switch one on in Cargo.toml: reqwest = {{ version = \"0.13\", features = [\"rustls\"] }}"
-    )]
+    #[error("the policy's address is https and {}", crate::tls::advice!())]
     NoTls,
     /// The server wants a token, or another one than it was given.
     #[cfg(feature = "reqwest")]

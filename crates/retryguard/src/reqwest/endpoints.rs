@@ -9,7 +9,10 @@ use super::{
     Client,
     redirects::{AttemptError, Following, FollowingFuture},
 };
-use crate::endpoints::{EndpointStatus, TooManyEndpoints};
+use crate::{
+    endpoints::{EndpointStatus, TooManyEndpoints},
+    tls,
+};
 
 /// A client that sends each request to one address.
 #[derive(Debug, Clone)]
@@ -51,6 +54,9 @@ pub enum EndpointError {
     /// It is not a URL with a host.
     #[error("`{0}` is not a base URL; write one such as http://10.0.0.1:8080")]
     NotABase(String),
+    /// It is one of `https`, and this program's reqwest has no TLS.
+    #[error("the endpoint is https and {}", tls::advice!())]
+    NoTls,
     /// The client sends requests to the address that they name.
     #[error("the client has no endpoints; make it with `Client::with_endpoints`")]
     OneAddress,
@@ -67,12 +73,15 @@ impl Client {
     /// Adds an endpoint by its base URL, which is used at once.
     ///
     /// # Errors
-    /// If it is not a URL with a host, if there are too many, or if the client was not made for endpoints.
+    /// If it is not a URL with a host, if it needs TLS that is not there, if there are too many, or if the client was not made for endpoints.
     pub fn insert_endpoint(&self, base: &str) -> Result<(), EndpointError> {
         let not_a_base = || EndpointError::NotABase(base.to_owned());
         let url: Url = base.parse().map_err(|_| not_a_base())?;
         if !url.has_host() {
             return Err(not_a_base());
+        }
+        if tls::is_missing_for(&url) {
+            return Err(EndpointError::NoTls);
         }
         let endpoints = self.several().ok_or(EndpointError::OneAddress)?;
         let client = Following(self.inner.clone());

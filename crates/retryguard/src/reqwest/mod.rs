@@ -14,6 +14,13 @@
 //! reqwest has retries of its own, without back-off; two layers of retries multiply. [`Client::new`] makes a
 //! client with them switched off. A client that is brought along should be built with
 //! `reqwest::retry::never()` and [`redirects`] too.
+//!
+//! # TLS
+//!
+//! The feature `rustls` switches reqwest's TLS on, as reqwest's own feature of this name does; with `rustls-no-provider` the
+//! program installs a provider of cryptography before it makes a client. Another TLS is chosen beside this crate, because Cargo
+//! builds reqwest once with the features of all: `reqwest = { version = "0.13", default-features = false, features =
+//! ["native-tls"] }`. Without any, a request to an `https` URL ends with [`Error::NoTls`], and nothing is sent.
 
 mod endpoints;
 mod protocol;
@@ -31,6 +38,7 @@ use crate::{
     error::Error,
     handle::TargetHandle,
     http::{Http, Patience, PatientBody, tags::Received},
+    tls,
 };
 
 pub use endpoints::EndpointError;
@@ -186,6 +194,10 @@ impl Client {
         request: impl Into<Tagged>,
     ) -> Result<::reqwest::Response, Error<::reqwest::Error>> {
         let request = request.into();
+        // A client of several endpoints replaces the scheme, and has checked theirs.
+        if matches!(self.service, Kind::One(_)) && tls::is_missing_for(request.request.url()) {
+            return Err(Error::NoTls);
+        }
         let until = until(&request);
         // A reqwest client is always ready, so a clone needs no polling.
         let (pause, response) = match &self.service {
@@ -200,8 +212,16 @@ impl Client {
                 (service.policy().body_timeout, response.await)
             }
         };
-        let response = response.map_err(|error| error.map(|attempt| attempt.error))?;
+        let response = response.map_err(|error| without_tls(error.map(|attempt| attempt.error)))?;
         Ok(bounded(response, Patience { pause, until }))
+    }
+}
+
+/// A redirect to `https` that could not be followed says so.
+fn without_tls(error: Error<::reqwest::Error>) -> Error<::reqwest::Error> {
+    match error {
+        Error::Failed { error, .. } if tls::is_missing_for_redirect(&error) => Error::NoTls,
+        error => error,
     }
 }
 

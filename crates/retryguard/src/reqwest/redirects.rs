@@ -13,6 +13,8 @@ use std::{
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
+use crate::tls;
+
 thread_local! {
     /// Whether the attempt that is being polled has followed a redirect.
     static FOLLOWED: Cell<bool> = const { Cell::new(false) };
@@ -25,7 +27,9 @@ pub fn redirects() -> ::reqwest::redirect::Policy {
     const MOST: usize = 10;
     ::reqwest::redirect::Policy::custom(|attempt| {
         FOLLOWED.set(true);
-        if attempt.previous().len() > MOST {
+        if tls::is_missing_for(attempt.url()) {
+            attempt.error(tls::MissingForRedirect)
+        } else if attempt.previous().len() > MOST {
             attempt.error("too many redirects")
         } else {
             attempt.follow()

@@ -16,3 +16,4 @@ mod stacks;
 mod storm;
 mod support;
 mod telemetry;
+mod tls;

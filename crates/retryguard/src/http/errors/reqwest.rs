@@ -1,10 +1,11 @@
 //! reqwest's errors.
 
 use super::NetworkFailure;
+use crate::tls;
 
 /// `None` where the sources know better.
 pub(super) fn read(error: &::reqwest::Error) -> Option<NetworkFailure> {
-    if error.is_builder() {
+    if error.is_builder() || tls::is_missing_for_redirect(error) {
         return Some(NetworkFailure::Invalid);
     }
     if error.is_connect() {

@@ -3,7 +3,7 @@
 mod buffered;
 mod endpoints;
 mod errors;
-mod headers;
+mod head;
 mod layer;
 mod patience;
 mod peek;
@@ -14,7 +14,7 @@ pub mod tags;
 pub use buffered::{Buffered, BufferedFuture, BufferedLayer};
 pub use endpoints::{BaseUri, HttpEndpoints};
 #[cfg(feature = "reqwest")]
-pub(crate) use headers::caller;
+pub(crate) use head::caller;
 pub use layer::{HttpLayer, HttpService};
 pub use patience::BodyTimedOut;
 #[cfg(feature = "reqwest")]

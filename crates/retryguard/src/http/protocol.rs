@@ -3,14 +3,14 @@
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use retryguard_core::{Outcome, target::AttemptKind};
 use retryguard_policy::{Classifier, NetworkError, Service as ServicePolicy};
 
 use super::{
     errors,
-    headers::KeptHeaders,
+    head::KeptHead,
     patience::Patience,
     peek::{GrpcStatus, Trailers, is_grpc},
     replay::{ReplayBody, ReplaySource},
@@ -188,13 +188,13 @@ pub(crate) struct Has {
 
 /// What is kept of an HTTP request.
 pub struct KeptRequest<B> {
-    /// Without its headers.
-    head: request::Parts,
-    headers: KeptHeaders,
+    head: KeptHead,
     body: ReplaySource<B>,
     feature: Option<Box<HeaderValue>>,
-    /// Whether the target is one of our own, and how long its bodies may pause.
-    inside: bool,
+    has: Has,
+    /// Whether the policy allows a second attempt at all.
+    again: bool,
+    /// How long bodies of responses may pause.
     pause: Option<Duration>,
 }
 
@@ -206,21 +206,30 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
     fn accept(&self, request: Request<B>, policy: &ServicePolicy) -> (Asked, Self::Kept) {
         let (mut head, body) = request.into_parts();
         let by_hand = self.is_idempotent(&head.method, head.uri.path());
-        let mut headers = std::mem::take(&mut head.headers);
-        let idempotent = note_idempotency(&head.method, &mut headers, by_hand, policy);
-        let headers = KeptHeaders::new(headers);
+        let idempotent = note_idempotency(&head.method, &mut head.headers, by_hand, policy);
+        let (tags, grpc) = tags::look(&head.headers);
+        let left = if tags {
+            tags::Received::left_of_tagged(&head.headers)
+        } else {
+            None
+        };
         let own = (head.extensions.get::<Tags>(), head.extensions.get::<Context>());
-        let (mut asked, feature) = read_request(idempotent, headers.left(), own, policy);
+        let (mut asked, feature) = read_request(idempotent, left, own, policy);
         // Kept for every request: one that must not be done twice is still sent again where the connection
         // was refused and it was never sent at all.
         let body = ReplaySource::new(body, policy.replay_limit);
         asked.replayable = body.can_replay();
+        let retries = asked.overrides.retries.unwrap_or(policy.target.call.retries);
         let kept = KeptRequest {
-            head,
-            headers,
+            head: KeptHead::new(head),
             body,
             feature: feature.map(Box::new),
-            inside: policy.tags,
+            has: Has {
+                tags,
+                grpc,
+                inside: policy.tags,
+            },
+            again: retries > 0 || policy.target.hedge.is_some(),
             pause: policy.body_timeout,
         };
         (asked, kept)
@@ -236,15 +245,10 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
             until: sending.until,
         };
         let body = kept.body.attempt(patience)?;
-        let mut head = kept.head.clone();
-        head.headers = kept.headers.attempt();
-        let has = Has {
-            tags: kept.headers.tagged,
-            grpc: kept.headers.grpc,
-            inside: kept.inside,
-        };
-        self.write_tags(&mut head.headers, has, kept.feature.as_deref(), sending);
-        Some(Request::from_parts(head, body))
+        let again = kept.again && kept.body.can_replay();
+        let mut request = kept.head.attempt(body, again, tags::MOST)?;
+        self.write_tags(request.headers_mut(), kept.has, kept.feature.as_deref(), sending);
+        Some(request)
     }
 
     #[inline]
@@ -253,17 +257,17 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
     }
 
     fn caller(&self, kept: &Self::Kept) -> u64 {
-        kept.headers.caller()
+        kept.head.caller()
     }
 
     #[inline]
     fn context<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Context> {
-        kept.head.extensions.get()
+        kept.head.extensions()?.get()
     }
 
     #[inline]
     fn classifier<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Classifier> {
-        kept.head.extensions.get::<Tags>()?.classifier.as_ref()
+        kept.head.extensions()?.get::<Tags>()?.classifier.as_ref()
     }
 }
 

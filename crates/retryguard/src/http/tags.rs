@@ -152,7 +152,8 @@ impl Received {
     }
 }
 
-/// Writes what a client says of one attempt.
+/// Writes what a client says of one attempt. What a server takes for granted is left out: that it is the first attempt, and
+/// the usual criticality. A request that has tags already, because it is passed on, is given all of them.
 pub(crate) fn write_attempt(
     headers: &mut HeaderMap,
     tagged: bool,
@@ -162,9 +163,13 @@ pub(crate) fn write_attempt(
     left: Option<Duration>,
     call_left: Option<Duration>,
 ) {
-    headers.insert(ATTEMPT, attempt_number(number));
-    headers.insert(ATTEMPT_KIND, kind_value(kind));
-    headers.insert(CRITICALITY, criticality_value(criticality));
+    if tagged || kind != AttemptKind::First || number != 1 {
+        headers.insert(ATTEMPT, attempt_number(number));
+        headers.insert(ATTEMPT_KIND, kind_value(kind));
+    }
+    if tagged || criticality != Criticality::default() {
+        headers.insert(CRITICALITY, criticality_value(criticality));
+    }
     if let Some(left) = left {
         headers.insert(DEADLINE, millis(left));
     }
@@ -240,7 +245,7 @@ pub(crate) fn criticality_value(criticality: Criticality) -> HeaderValue {
 /// and most requests from outside have none.
 pub(crate) fn is_tagged(headers: &HeaderMap) -> bool {
     const MANY: usize = 32;
-    headers.len() > MANY || headers.keys().any(is_tag)
+    headers.len() > MANY || headers.keys().any(|name| is_tag(name.as_str().as_bytes()))
 }
 
 /// Whether there are tags among the headers of a request, as [`is_tagged`] says, and whether it is one of gRPC: one look at
@@ -249,16 +254,20 @@ pub(crate) fn is_tagged(headers: &HeaderMap) -> bool {
 pub(crate) fn look(headers: &HeaderMap) -> (bool, bool) {
     let (mut tagged, mut grpc) = (false, false);
     for (name, value) in headers {
-        tagged |= is_tag(name);
-        grpc |= *name == http::header::CONTENT_TYPE && is_grpc_type(value);
+        let name = name.as_str().as_bytes();
+        // The first letter tells most of the others apart.
+        match name.first() {
+            Some(b'r' | b'g') => tagged |= is_tag(name),
+            Some(b'c') => grpc |= name == b"content-type" && is_grpc_type(value),
+            _ => {}
+        }
     }
     (tagged, grpc)
 }
 
 /// Whether a header is a tag of ours, or gRPC's timeout.
 #[inline]
-pub(super) fn is_tag(name: &HeaderName) -> bool {
-    let name = name.as_str().as_bytes();
+fn is_tag(name: &[u8]) -> bool {
     match name.first() {
         Some(b'r') => name.starts_with(b"retryguard-"),
         Some(b'g') => name == b"grpc-timeout",
@@ -405,6 +414,32 @@ mod tests {
             }
         );
         assert!(!map.contains_key(CALL_DEADLINE));
+    }
+
+    #[test]
+    fn tags_and_grpc_are_seen() {
+        let of = |name: &'static str, value: &'static str| look(&headers(&[(name, value)]));
+        assert_eq!(of("retryguard-attempt", "2"), (true, false));
+        assert_eq!(of("grpc-timeout", "1S"), (true, false));
+        assert_eq!(of("content-type", "application/grpc+proto"), (false, true));
+        assert_eq!(of("content-type", "text/html"), (false, false));
+        assert_eq!(of("retry-after", "application/grpc"), (false, false));
+    }
+
+    #[test]
+    fn what_a_server_takes_for_granted_is_not_written() {
+        let write = |tagged, number, kind, level| {
+            let mut map = HeaderMap::new();
+            write_attempt(&mut map, tagged, number, kind, level, None, None);
+            (map.len(), Received::read(&map))
+        };
+        let first = AttemptKind::First;
+        let usual = Criticality::default();
+        assert_eq!(write(false, 1, first, usual), (0, Received::default()));
+        assert_eq!(write(true, 1, first, usual), (3, Received::default()));
+        assert_eq!(write(false, 2, AttemptKind::Retry, usual).1.attempt, 2);
+        let (written, read) = write(false, 1, first, Criticality::Sheddable);
+        assert_eq!((written, read.criticality), (1, Criticality::Sheddable));
     }
 
     #[test]

@@ -125,7 +125,8 @@ async fn a_streamed_body_is_sent_again_whole() {
     let response = hyper(&quick("")).oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
     assert_eq!(received.bodies(), ["one two three"; 3]);
-    assert_eq!(received.headers(ATTEMPT.as_str()), ["1", "2", "3"]);
+    // A server takes an attempt without a number for the first.
+    assert_eq!(received.headers(ATTEMPT.as_str()), ["", "2", "3"]);
 }
 
 #[tokio::test]

@@ -194,6 +194,7 @@ impl Shed {
     }
 
     /// Admits a request, lets it wait for its turn, or refuses it.
+    #[inline]
     pub fn admit(
         &mut self,
         arrival: Arrival,
@@ -226,6 +227,7 @@ impl Shed {
     }
 
     /// The next waiting request whose turn has come. Asked until it says none, whenever a request has left.
+    #[inline]
     pub fn next_turn(&mut self) -> Option<Ticket> {
         self.workers.as_mut()?.grant()
     }
@@ -238,6 +240,7 @@ impl Shed {
     }
 
     /// A request is done, or was given up, wherever it stood.
+    #[inline]
     pub fn leave(&mut self, entry: Entry) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if let Some(workers) = &mut self.workers {
@@ -311,9 +314,15 @@ impl Shed {
         self.bound as u32
     }
 
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rounds down: never negative, and never more than a u32"
+    )]
     fn is_full(&self, rank: u8, bound: f64) -> bool {
         let room = bound * f64::from(ROOM[usize::from(rank)]) / 1000.0;
-        f64::from(self.in_flight) >= (room + 1e-9).floor().max(1.0)
+        self.in_flight >= ((room + 1e-9) as u32).max(1)
     }
 
     /// What a refused client is told to wait, before the spread: no longer than the queue that it met takes to shrink.
@@ -327,10 +336,12 @@ impl Shed {
         }
     }
 
+    #[inline]
     fn objection(&self, rank: u8) -> Option<Reason> {
-        if self.is_full(rank, f64::from(self.settings.in_flight)) {
+        let most = f64::from(self.settings.in_flight);
+        if self.is_full(rank, most) {
             Some(Reason::InFlight)
-        } else if rank < HIGHEST_RANK && self.is_full(rank, self.bound) {
+        } else if rank < HIGHEST_RANK && self.bound != most && self.is_full(rank, self.bound) {
             Some(Reason::QueueTime)
         } else if rank < self.processor_level {
             Some(Reason::Processor)
@@ -359,10 +370,15 @@ impl Shed {
 
     /// The *shortest* wait is what tells a standing queue from a burst: a burst drains within an interval and
     /// some requests get through quickly; a standing queue makes every request wait.
+    #[inline]
     fn end_interval(&mut self, now: Instant) {
-        if now < self.interval_ends {
-            return;
+        if now >= self.interval_ends {
+            self.close_interval(now);
         }
+    }
+
+    #[cold]
+    fn close_interval(&mut self, now: Instant) {
         // Where no request started: a stalled queue if requests wait, an idle server if none do.
         let stalled = self.workers.as_ref().is_some_and(|workers| workers.waiting() > 0);
         let shortest = self.shortest_wait.take();

@@ -139,7 +139,7 @@ where
                 StageProjection::Working { future } => {
                     if let Poll::Ready(result) = context::enter(this.context, || future.poll(cx)) {
                         if let Some(inside) = this.inside.as_mut() {
-                            inside.end(has_failed(&result));
+                            inside.end(has_failed(&result, this.manner.grpc));
                         }
                         // The place goes with the body, or is given back here.
                         let inside = this.inside.take().filter(|_| this.manner.holds_bodies);
@@ -214,12 +214,17 @@ where
 
 /// Whether the server failed at a request: an error, an answer of the 5xx class, or a gRPC status that says the same in
 /// an answer without a body.
-fn has_failed<B, E>(result: &Result<Response<B>, E>) -> bool {
+#[inline]
+fn has_failed<B, E>(result: &Result<Response<B>, E>, grpc: bool) -> bool {
     let Ok(response) = result else { return true };
     if response.status().is_server_error() {
         return true;
     }
-    let grpc = response.headers().get(GRPC_STATUS);
+    let status = if grpc {
+        response.headers().get(GRPC_STATUS)
+    } else {
+        None
+    };
     // Unknown, deadline exceeded, resource exhausted, internal, unavailable, data loss.
-    grpc.is_some_and(|status| matches!(status.as_bytes(), b"2" | b"4" | b"8" | b"13" | b"14" | b"15"))
+    status.is_some_and(|status| matches!(status.as_bytes(), b"2" | b"4" | b"8" | b"13" | b"14" | b"15"))
 }

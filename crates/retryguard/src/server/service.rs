@@ -82,7 +82,7 @@ where
             criticality: received.criticality,
             again: received.again(),
         };
-        let inside = if self.rules.exempts(request.uri().path()) {
+        let inside = if self.rules.exempts(|| request.uri().path()) {
             None
         } else {
             match self.shared.admit(arrival) {

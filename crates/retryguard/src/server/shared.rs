@@ -58,8 +58,8 @@ impl Rules {
 
     /// Whether a path is served whatever the load.
     #[inline]
-    pub(super) fn exempts(&self, path: &str) -> bool {
-        self.exempt.iter().any(|exempt| exempt == path)
+    pub(super) fn exempts<'r>(&self, path: impl Fn() -> &'r str) -> bool {
+        self.exempt.iter().any(|exempt| exempt == path())
     }
 }
 
@@ -240,6 +240,7 @@ impl Shared {
         }
     }
 
+    #[inline]
     fn handles(&self) -> &Handles {
         self.handles.get_or_init(|| {
             let counter =
@@ -252,6 +253,7 @@ impl Shared {
         })
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -386,7 +388,9 @@ impl Drop for Inside {
                 shed.on_end(&entry, failed, self.shared.clock.now());
             }
             shed.leave(entry);
-            state.pass_turns();
+            if state.has_queue {
+                state.pass_turns();
+            }
         }
         drop(state);
         self.shared.handles().serving.decrement(1.0);

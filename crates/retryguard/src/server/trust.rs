@@ -55,6 +55,7 @@ fn overwrite(headers: &mut HeaderMap, believed: &Received, all: bool) {
     headers.insert(ATTEMPT, HeaderValue::from(u16::from(believed.attempt)));
 }
 
+#[inline]
 pub(super) fn earlier(first: Option<Duration>, second: Option<Duration>) -> Option<Duration> {
     match (first, second) {
         (Some(first), Some(second)) => Some(first.min(second)),

@@ -94,27 +94,24 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn judge(file: &PathBuf) -> Judged {
     match read(file) {
         Err(error) => Judged::Unreadable(error),
-        Ok(text) => judge_text(&file.display().to_string(), text),
+        Ok(text) => judge_text(&file.display().to_string(), &text),
     }
 }
 
-/// Files of other systems are imported first; their findings stand on the lines of the file and not of the policy.
-fn judge_text(name: &str, text: String) -> Judged {
-    let Ok(PolicyFile { text, imported }) = PolicyFile::of(text.clone(), None) else {
-        // What cannot be imported is read as a policy, and told all that is wrong with it.
-        return lint(&text).map_or_else(Judged::Mistakes, Judged::Report);
-    };
-    let mut report = match lint(&text) {
-        Ok(report) => report,
-        Err(mistakes) => return Judged::Mistakes(mistakes),
-    };
-    if let Some(imported) = imported {
-        eprintln!("{}", imported.summary(name));
-        for finding in &mut report.findings {
-            finding.line = imported.source_line(finding.line);
+/// Files of other systems are imported first; their findings are in the words of the file, on its lines.
+fn judge_text(name: &str, text: &str) -> Judged {
+    let judged = match PolicyFile::of(text.to_owned(), None) {
+        Ok(PolicyFile {
+            imported: Some(imported),
+            ..
+        }) => {
+            eprintln!("{}", imported.summary(name));
+            imported.judged(text)
         }
-    }
-    Judged::Report(report)
+        // What cannot be imported is read as a policy, and told all that is wrong with it.
+        Ok(_) | Err(_) => lint(text),
+    };
+    judged.map_or_else(Judged::Mistakes, Judged::Report)
 }
 
 /// Reads no more than the largest file that can be imported: a wrong path can name a file of any size.

@@ -107,7 +107,10 @@ pub fn diagnostics(text: &str) -> Value {
         Ok(found) => found,
         Err(mistakes) => return mistakes,
     };
-    let mut all: Vec<Value> = match lint(&policy) {
+    let judged = imported
+        .as_ref()
+        .map_or_else(|| lint(&policy), |imported| imported.judged(text));
+    let mut all: Vec<Value> = match judged {
         Err(mistakes) => {
             let all = mistakes.as_slice().iter();
             all.map(|it| mistake(it.at.line, it.message.clone(), &it.help))
@@ -117,13 +120,10 @@ pub fn diagnostics(text: &str) -> Value {
             .findings
             .iter()
             .map(|finding| {
-                let line = imported
-                    .as_ref()
-                    .map_or(finding.line, |it| it.source_line(finding.line));
                 json!({
                     "severity": finding.severity.as_str(),
                     "code": finding.code,
-                    "line": line,
+                    "line": finding.line,
                     "message": finding.message,
                     "help": finding.cure,
                 })

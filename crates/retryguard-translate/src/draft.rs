@@ -5,6 +5,7 @@ use std::{collections::HashMap, fmt::Write as _, time::Duration};
 use crate::{
     Note, NoteKind,
     signals::Signals,
+    tree::Node,
     units::{LONGEST, written},
 };
 
@@ -36,6 +37,44 @@ pub(crate) struct Service {
     pub(crate) methods: Option<Vec<String>>,
     /// Sections in one line each, such as `budget: {percent: 20%}`.
     pub(crate) sections: Vec<(&'static str, String)>,
+    pub(crate) places: Places,
+}
+
+/// Where the settings of a service stand in the file. Settings are compared without their places, so any two are equal.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places {
+    /// What the file calls the block, such as "VirtualService `reviews`", and its line.
+    pub(crate) block: Option<(String, u32)>,
+    /// The keys of the policy that the file writes, with their lines there.
+    keys: Vec<(&'static str, u32)>,
+}
+
+impl PartialEq for Places {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Places {
+    /// The line of a key of the policy, if the file writes it.
+    pub(crate) fn line(&self, key: &str) -> Option<u32> {
+        self.keys
+            .iter()
+            .find(|(known, _)| *known == key)
+            .map(|(_, line)| *line)
+    }
+
+    /// Takes over those of another block that speaks of the same service; what is known already stays.
+    pub(crate) fn join(&mut self, other: &Self) {
+        if self.block.is_none() {
+            self.block.clone_from(&other.block);
+        }
+        for (key, line) in &other.keys {
+            if self.line(key).is_none() {
+                self.keys.push((key, *line));
+            }
+        }
+    }
 }
 
 impl Service {
@@ -43,6 +82,23 @@ impl Service {
     pub(crate) fn section(&mut self, key: &'static str, text: impl Into<String>) {
         self.sections.retain(|(known, _)| *known != key);
         self.sections.push((key, text.into()));
+    }
+
+    /// Remembers where the file writes a key of the policy, if it does.
+    pub(crate) fn written(&mut self, key: &'static str, node: Option<&Node>) {
+        if let Some(node) = node {
+            self.written_at(key, node.line);
+        }
+    }
+
+    /// The same with the line itself.
+    pub(crate) fn written_at(&mut self, key: &'static str, line: u32) {
+        self.places.keys.push((key, line));
+    }
+
+    /// What the file calls the block.
+    pub(crate) fn block(&mut self, name: impl Into<String>, line: u32) {
+        self.places.block = Some((name.into(), line));
     }
 
     /// How many attempts it makes, for a comparison of two.
@@ -177,9 +233,11 @@ impl Draft {
         for (name, service) in &self.services {
             let lines = lines(service, name, &mut notes);
             let source = self.sources.get(name).copied().unwrap_or(1);
-            sources.extend(std::iter::repeat_n(source, lines.len() + 1));
+            sources.push(source);
             let _ = writeln!(out, "  {}:", quoted(name));
             for line in lines {
+                let key = line.split(':').next().unwrap_or_default();
+                sources.push(service.places.line(key).unwrap_or(source));
                 let _ = writeln!(out, "    {line}");
             }
         }

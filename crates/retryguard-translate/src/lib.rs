@@ -17,10 +17,12 @@
 mod draft;
 mod file;
 mod import;
+mod judged;
 mod render;
 mod signals;
 mod tree;
 mod units;
+mod words;
 
 use std::fmt;
 
@@ -108,6 +110,8 @@ pub struct Imported {
     pub beside: Beside,
     /// The policy for use together with `beside`: without the budget that stands for it elsewhere.
     pub bounded: String,
+    /// Where the settings of each service stand; those of `defaults` under that name.
+    places: Vec<(String, draft::Places)>,
 }
 
 impl Imported {

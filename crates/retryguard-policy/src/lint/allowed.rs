@@ -71,6 +71,7 @@ impl Comments {
             code: code::IDLE_ALLOW.id,
             severity: Severity::Note,
             line: comment.line,
+            about: Vec::new(),
             message: format!(
                 "nothing is found that `allow {}` would allow",
                 comment.codes.join(" ")

@@ -18,8 +18,10 @@ struct Draft {
     code: &'static Code,
     severity: Severity,
     line: u32,
-    /// The services that it is about; empty where the message names them itself.
+    /// The services that it is about.
     about: Vec<String>,
+    /// Whether the message names them itself.
+    named: bool,
     message: String,
     /// In place of the code's own cure.
     cure: Option<String>,
@@ -47,6 +49,7 @@ impl Findings {
             severity,
             line,
             about: vec![service.to_owned()],
+            named: false,
             message,
             cure: None,
         });
@@ -59,14 +62,16 @@ impl Findings {
             severity,
             line,
             about: Vec::new(),
+            named: true,
             message,
             cure: None,
         });
     }
 
-    /// Adds a finding whose cure depends on the policy.
+    /// Adds a finding about a service that the message names, with a cure that depends on the policy.
     pub(super) fn cured(
         &mut self,
+        service: &str,
         code: &'static Code,
         severity: Severity,
         line: u32,
@@ -77,7 +82,8 @@ impl Findings {
             code,
             severity,
             line,
-            about: Vec::new(),
+            about: vec![service.to_owned()],
+            named: true,
             message,
             cure: Some(cure),
         });
@@ -95,10 +101,11 @@ impl Findings {
                 code: draft.code.id,
                 severity: draft.severity,
                 line: draft.line,
-                message: match names(&draft.about) {
+                message: match names(&draft.about).filter(|_| !draft.named) {
                     Some(names) => format!("{names}: {}", draft.message),
                     None => draft.message,
                 },
+                about: draft.about,
                 cure: draft.cure.unwrap_or_else(|| draft.code.cure.to_owned()),
             })
             .collect();
@@ -107,7 +114,8 @@ impl Findings {
     }
 }
 
-fn names(about: &[String]) -> Option<String> {
+/// Up to three names; none where there is none.
+pub(super) fn names(about: &[String]) -> Option<String> {
     const SHOWN: usize = 3;
     let shown: Vec<String> = about.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
     match about.len() {

@@ -61,10 +61,32 @@ pub struct Finding {
     pub severity: Severity,
     /// The line that it is about; the first where the file does not speak of it.
     pub line: u32,
+    /// The services that it is about, as the policy names them; empty where it is about the file or about a path of calls.
+    pub about: Vec<String>,
     /// What was found, with the names and numbers of this policy.
     pub message: String,
     /// What to do about it.
     pub cure: String,
+}
+
+impl Finding {
+    /// The message without the names of the services that it is about.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        let names = findings::names(&self.about);
+        names
+            .and_then(|names| self.message.strip_prefix(&names)?.strip_prefix(": "))
+            .unwrap_or(&self.message)
+    }
+
+    /// The same about other services.
+    #[must_use]
+    pub fn about(mut self, services: Vec<String>, what: &str) -> Self {
+        self.message =
+            findings::names(&services).map_or_else(|| what.to_owned(), |names| format!("{names}: {what}"));
+        self.about = services;
+        self
+    }
 }
 
 /// What the linter says about a policy.
@@ -99,6 +121,21 @@ impl Report {
         self.findings
             .iter()
             .any(|finding| finding.severity == Severity::Error)
+    }
+
+    /// Lets the comments of another text allow findings, where the policy was made from that text and the findings stand on its
+    /// lines.
+    #[must_use]
+    pub fn allowed_by(mut self, text: &str) -> Self {
+        let mut mistakes = Findings::default();
+        let comments = allowed::Comments::read(text, &mut mistakes);
+        self.findings.extend(mistakes.in_order());
+        self.findings
+            .sort_by_key(|finding| (finding.line, std::cmp::Reverse(finding.severity), finding.code));
+        let (findings, allowed) = comments.apply(self.findings);
+        self.findings = findings;
+        self.allowed.extend(allowed);
+        self
     }
 }
 

@@ -55,6 +55,7 @@ fn amplification(graph: &Graph<'_>, written: &Document, policy: &Policy, finding
             "lower `maxRetries` of `defaults`, or its hedges"
         };
         findings.cured(
+            "defaults",
             &code::AMPLIFICATION,
             severity(alone),
             at,
@@ -71,6 +72,7 @@ fn amplification(graph: &Graph<'_>, written: &Document, policy: &Policy, finding
         let message = worst.message(graph, gateway);
         let cure = worst.cure(graph, gateway);
         findings.cured(
+            last.name,
             &code::AMPLIFICATION,
             severity(worst.amplification),
             at,

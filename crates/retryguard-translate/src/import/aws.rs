@@ -85,7 +85,19 @@ pub(super) fn read(text: &str) -> Result<Read, Refused> {
         if name != "default" && profile.mode.is_none() && profile.attempts.is_none() {
             continue;
         }
-        let (service, adaptive) = read_profile(profile, &mut draft);
+        let (mut service, adaptive) = read_profile(profile, &mut draft);
+        let lines = [
+            profile.attempts.map(|it| it.1),
+            profile.mode.as_ref().map(|it| it.1),
+        ];
+        let first = lines.iter().flatten().min().copied().unwrap_or(1);
+        service.block(format!("profile `{name}`"), first);
+        if let Some((_, line)) = profile.attempts {
+            service.written_at("maxRetries", line);
+        }
+        if let Some((_, line)) = &profile.mode {
+            service.written_at("budget", *line);
+        }
         if adaptive {
             beside = Beside::SendLimiter;
         }
@@ -101,7 +113,7 @@ pub(super) fn read(text: &str) -> Result<Read, Refused> {
                 draft.defaults.section(key, text);
             }
         } else {
-            draft.merge(name, 1, "profile", service);
+            draft.merge(name, first, "profile", service);
         }
     }
     Ok(Read { draft, beside })

@@ -94,6 +94,8 @@ fn read_route(route: &Node, host: &Node, draft: &mut Draft) {
         return;
     }
     let mut service = Service::default();
+    service.block(format!("the route to `{}`", names.join("`, `")), action.line);
+    service.written("deadline", action.get("timeout"));
     // Fifteen seconds where nothing is set; zero is without an end.
     let timeout = span(action, "timeout", draft).unwrap_or(Duration::from_secs(15));
     service.deadline = Some(Some(timeout).filter(|timeout| !timeout.is_zero()));
@@ -134,6 +136,16 @@ fn matched_methods(route: &Node) -> Option<Vec<String>> {
 
 /// A retry policy, into a service.
 pub(super) fn read_retries(policy: &Node, service: &mut Service, draft: &mut Draft) {
+    for (key, own) in [
+        ("maxRetries", "num_retries"),
+        ("attemptTimeout", "per_try_timeout"),
+        ("retryOn", "retry_on"),
+        ("gate", "rate_limited_retry_back_off"),
+    ] {
+        service.written(key, policy.get(own));
+    }
+    service.written("initialDelay", policy.at(&["retry_back_off", "base_interval"]));
+    service.written("maxDelay", policy.at(&["retry_back_off", "max_interval"]));
     service.retries = Some(whole(policy, "num_retries").map_or(1, |(retries, _)| retries));
     service.attempt_timeout = Some(span(policy, "per_try_timeout", draft).filter(|it| !it.is_zero()));
     let codes: Vec<u16> = policy
@@ -185,6 +197,7 @@ fn read_hedge(hedge: &Node, service: &mut Service, draft: &mut Draft) {
     if let (true, Some(Some(after))) = (on, service.attempt_timeout) {
         let after = after.clamp(Duration::from_millis(1), Duration::from_secs(3600));
         service.section("hedge", format!("{{after: {}, most: 1}}", units::written(after)));
+        service.written("hedge", Some(hedge));
         service.attempt_timeout = Some(None);
         draft.changed(
             hedge.line,
@@ -199,6 +212,7 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
         return;
     };
     let mut parts = Service::default();
+    parts.block(format!("cluster `{name}`"), cluster.line);
     let mut maps = cluster.maps().into_iter();
     if let Some(policy) = maps.find_map(|map| map.get("retry_policy")) {
         read_retries(policy, &mut parts, draft);
@@ -257,6 +271,7 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
             ..parts.clone()
         };
     }
+    service.places.join(&parts.places);
     for (key, text) in parts.sections {
         service.section(key, text);
     }
@@ -269,6 +284,7 @@ pub(super) fn read_budget(budget: &Node, service: &mut Service, draft: &mut Draf
     let percent = percent.map_or(20.0, |(percent, _)| percent).clamp(0.0, 1000.0);
     let least = whole(budget, "min_retry_concurrency").map_or(MAX_RETRIES, |(least, _)| least);
     service.section("budget", format!("{{percent: {percent}%}}"));
+    service.written("budget", Some(budget));
     draft.changed(
         budget.line,
         format!(

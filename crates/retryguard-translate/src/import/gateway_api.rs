@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Read, envoy_backoff, nothing_found, span, unread, whole};
+use super::{Read, envoy_backoff, istio::titled, nothing_found, span, unread, whole};
 use crate::{
     Beside, Refused,
     draft::{Draft, Service},
@@ -24,7 +24,7 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
             Some("HTTPRoute") => {
                 found = true;
                 for rule in spec.get("rules").map(Node::items).unwrap_or_default() {
-                    read_rule(rule, &mut draft);
+                    read_rule(&titled(document), rule, &mut draft);
                 }
             }
             Some("XBackendTrafficPolicy" | "BackendTrafficPolicy") => {
@@ -44,8 +44,18 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
     })
 }
 
-fn read_rule(rule: &Node, draft: &mut Draft) {
+fn read_rule(title: &str, rule: &Node, draft: &mut Draft) {
     let mut service = Service::default();
+    service.block(title, rule.line);
+    for (key, path) in [
+        ("maxRetries", ["retry", "attempts"]),
+        ("retryOn", ["retry", "codes"]),
+        ("initialDelay", ["retry", "backoff"]),
+        ("deadline", ["timeouts", "request"]),
+        ("attemptTimeout", ["timeouts", "backend_request"]),
+    ] {
+        service.written(key, rule.at(&path));
+    }
     if let Some(timeouts) = rule.get("timeouts") {
         let request = span(timeouts, "request", draft).filter(|it| !it.is_zero());
         let backend = span(timeouts, "backend_request", draft).filter(|it| !it.is_zero());
@@ -150,6 +160,7 @@ fn read_budget(spec: &Node, draft: &mut Draft) {
     for name in names {
         let service = draft.service(&name);
         service.section("budget", text.clone());
+        service.written("budget", Some(constraint));
         if service.deadline.is_none() {
             service.deadline = Some(None);
         }

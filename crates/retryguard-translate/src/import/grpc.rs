@@ -38,6 +38,18 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
 
 fn read_method(config: &Node, draft: &mut Draft) {
     let mut service = Service::default();
+    service.block("`methodConfig`", config.line);
+    service.written("deadline", config.get("timeout"));
+    service.written("hedge", config.get("hedging_policy"));
+    for (key, own) in [
+        ("maxRetries", "max_attempts"),
+        ("initialDelay", "initial_backoff"),
+        ("maxDelay", "max_backoff"),
+        ("retryOn", "retryable_status_codes"),
+        ("attemptTimeout", "per_attempt_recv_timeout"),
+    ] {
+        service.written(key, config.at(&["retry_policy", own]));
+    }
     let timeout = span(config, "timeout", draft).filter(|timeout| !timeout.is_zero());
     service.deadline = Some(timeout);
     if let Some(policy) = config.get("retry_policy") {
@@ -171,6 +183,7 @@ fn read_throttling(throttling: &Node, draft: &mut Draft) -> Beside {
             thousandths(ratio)
         ),
     );
+    draft.defaults.written("budget", Some(throttling));
     draft.changed(
         throttling.line,
         "retry throttling takes a token for every failure, the policy's quota for every retry",

@@ -34,7 +34,7 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
         match document.get("kind").and_then(Node::text) {
             Some("VirtualService") => {
                 found = true;
-                virtual_service(spec, &mut draft);
+                virtual_service(&titled(document), spec, &mut draft);
             }
             Some("DestinationRule") => found = true,
             Some(kind) => draft.lost(document.line, format!("a {kind} says nothing about retries")),
@@ -46,7 +46,7 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
     for document in documents {
         if document.get("kind").and_then(Node::text) == Some("DestinationRule") {
             let spec = document.get("spec").unwrap_or(document);
-            destination_rule(spec, &mut draft, &mut bound);
+            destination_rule(&titled(document), spec, &mut draft, &mut bound);
         }
     }
     if !found {
@@ -60,13 +60,24 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
     Ok(Read { draft, beside })
 }
 
-fn virtual_service(spec: &Node, draft: &mut Draft) {
+/// Kind and name of an object.
+pub(super) fn titled(document: &Node) -> String {
+    let kind = document.get("kind").and_then(Node::text).unwrap_or("the file");
+    match document.at(&["metadata", "name"]).and_then(Node::text) {
+        Some(name) => format!("{kind} `{name}`"),
+        None => kind.to_owned(),
+    }
+}
+
+fn virtual_service(title: &str, spec: &Node, draft: &mut Draft) {
     let hosts = spec.get("hosts").map(Node::items).unwrap_or_default();
     for route in spec.get("http").map(Node::items).unwrap_or_default() {
         let mut service = Service::default();
+        service.block(title, route.line);
         // Istio's routes have no timeout unless one is set.
         let timeout = span(route, "timeout", draft).filter(|timeout| !timeout.is_zero());
         service.deadline = Some(timeout);
+        service.written("deadline", route.get("timeout"));
         retries(route.get("retries"), &mut service, draft);
         if service.attempts() > 0 {
             service.methods = matched_methods(route);
@@ -114,6 +125,14 @@ fn retries(node: Option<&Node>, service: &mut Service, draft: &mut Draft) {
         envoy_backoff(service, None, None);
         return;
     };
+    for (key, own) in [
+        ("maxRetries", "attempts"),
+        ("attemptTimeout", "per_try_timeout"),
+        ("retryOn", "retry_on"),
+        ("initialDelay", "backoff"),
+    ] {
+        service.written(key, node.get(own));
+    }
     let attempts = whole(node, "attempts");
     service.retries = Some(attempts.map_or(0, |(attempts, _)| attempts));
     if attempts.is_none() {
@@ -144,7 +163,7 @@ fn retries(node: Option<&Node>, service: &mut Service, draft: &mut Draft) {
     );
 }
 
-fn destination_rule(spec: &Node, draft: &mut Draft, bound: &mut Option<(f64, u32)>) {
+fn destination_rule(title: &str, spec: &Node, draft: &mut Draft, bound: &mut Option<(f64, u32)>) {
     let Some(host) = spec.get("host").and_then(Node::text) else {
         return;
     };
@@ -170,6 +189,7 @@ fn destination_rule(spec: &Node, draft: &mut Draft, bound: &mut Option<(f64, u32
         );
     }
     let mut parts = Service::default();
+    parts.block(title, policy.line);
     if let Some(http) = policy.at(&["connection_pool", "http"]) {
         if let Some((most, _)) = whole(http, "http2_max_requests").filter(|(most, _)| *most > 0) {
             parts.section("bulkhead", format!("{{limit: {}}}", most.min(1_000_000)));
@@ -214,6 +234,7 @@ fn destination_rule(spec: &Node, draft: &mut Draft, bound: &mut Option<(f64, u32
     if !known {
         service.deadline = Some(None::<Duration>);
     }
+    service.places.join(&parts.places);
     for (key, text) in parts.sections {
         service.section(key, text);
     }

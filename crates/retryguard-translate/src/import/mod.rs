@@ -50,6 +50,13 @@ pub fn import(text: &str, format: Format) -> Result<Imported, Refused> {
     );
     let (policy, lines) = draft.text(&heading);
     let notes = std::mem::take(&mut draft.notes);
+    let mut places = vec![("defaults".to_owned(), draft.defaults.places.clone())];
+    places.extend(
+        draft
+            .services
+            .iter()
+            .map(|(name, service)| (name.clone(), service.places.clone())),
+    );
     let bounded = match beside {
         Beside::ConcurrentRetries { .. } | Beside::Tokens { .. } => {
             draft.without_budgets();
@@ -64,6 +71,7 @@ pub fn import(text: &str, format: Format) -> Result<Imported, Refused> {
         notes,
         beside,
         bounded,
+        places,
     })
 }
 
@@ -212,6 +220,7 @@ pub(crate) fn outliers(service: &mut Service, node: &Node, failures: &str, most:
         return;
     }
     service.section("breaker", breaker(number, open));
+    service.written("breaker", node.get(failures).or(Some(node)));
     draft.changed(
         node.line,
         format!(

@@ -56,7 +56,8 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
         }
         for (name, pipeline) in named {
             found += 1;
-            let service = read_pipeline(pipeline, &mut draft);
+            let mut service = read_pipeline(pipeline, &mut draft);
+            service.block(format!("pipeline `{name}`"), pipeline.line);
             draft.merge(&name, pipeline.line, "pipeline", service);
         }
     }
@@ -71,6 +72,18 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
 
 fn read_pipeline(pipeline: &Node, draft: &mut Draft) -> Service {
     let mut service = Service::default();
+    for (key, path) in [
+        ("maxRetries", ["Retry", "MaxRetryAttempts"]),
+        ("initialDelay", ["Retry", "Delay"]),
+        ("maxDelay", ["Retry", "MaxDelay"]),
+        ("jitter", ["Retry", "UseJitter"]),
+        ("gate", ["Retry", "ShouldRetryAfterHeader"]),
+        ("breaker", ["CircuitBreaker", "MinimumThroughput"]),
+        ("attemptTimeout", ["AttemptTimeout", "Timeout"]),
+        ("deadline", ["TotalRequestTimeout", "Timeout"]),
+    ] {
+        service.written(key, pipeline.at(&path));
+    }
     match pipeline.get("Retry") {
         Some(retry) => read_retry(retry, &mut service, draft),
         None => service.retries = Some(0),

@@ -12,6 +12,18 @@ use crate::{
 
 const PARTS: [&str; 4] = ["retry", "circuitbreaker", "bulkhead", "timelimiter"];
 
+/// Part, key of a policy, and key of the part.
+const KEYS: [(&str, &str, &str); 8] = [
+    ("retry", "maxRetries", "max_attempts"),
+    ("retry", "initialDelay", "wait_duration"),
+    ("retry", "maxDelay", "exponential_max_wait_duration"),
+    ("retry", "jitter", "enable_randomized_wait"),
+    ("retry", "jitterFactor", "randomized_wait_factor"),
+    ("circuitbreaker", "breaker", "minimum_number_of_calls"),
+    ("bulkhead", "bulkhead", "max_concurrent_calls"),
+    ("timelimiter", "attemptTimeout", "timeout_duration"),
+];
+
 const MILLI: Duration = Duration::from_millis(1);
 
 pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
@@ -28,6 +40,17 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
             for (name, _, own) in block.get("instances").map(Node::entries).unwrap_or_default() {
                 let blocks = chain(block, own);
                 draft.from(name, own.line);
+                let service = draft.service(name);
+                if service.places.block.is_none() {
+                    service.block(format!("instance `{name}`"), own.line);
+                }
+                for (key, own) in KEYS
+                    .iter()
+                    .filter(|(of, _, _)| *of == part)
+                    .map(|(_, key, own)| (key, own))
+                {
+                    service.written(key, blocks.iter().find_map(|block| block.get(own)));
+                }
                 read_part(part, name, own.line, &blocks, &mut draft);
             }
             unread(

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use retryguard_parts::Kubernetes;
 use retryguard_policy::Policy;
-use retryguard_translate::{Target, render};
+use retryguard_translate::{Target, import, render};
 use serde_json::Value;
 
-/// Every policy of the repository, edge cases, and many services by chance.
+/// Every policy of the repository, edge cases, a file of each system as it is imported, and many services by chance.
 fn policies() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut all: Vec<(String, String)> = ["../../policies", "../retryguard-lab/policies"]
@@ -32,6 +32,10 @@ fn policies() -> Vec<(String, String)> {
          free: {budget: off, retryNonIdempotent: true, neverRetryOn: [overload, fault, timeout, disconnected, unreachable]}\n"
             .to_owned(),
     ));
+    for (format, text) in crate::judged::FILES {
+        let imported = import(text, format).expect("a file of this format");
+        all.push((format!("imported from {format}"), imported.policy));
+    }
     all.push(("many services".to_owned(), crate::drawn::many(64)));
     all
 }

@@ -3,4 +3,5 @@
 mod accepted;
 mod drawn;
 mod files;
+mod judged;
 mod round_trips;

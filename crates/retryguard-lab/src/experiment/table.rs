@@ -194,19 +194,53 @@ pub fn line(outcome: &Outcome) -> String {
 /// The columns of a terminal that is not made for this table.
 const TERMINAL: usize = 100;
 
+/// A column of the terminal: its head, and a cell for each run that has figures.
+struct Shown {
+    title: &'static str,
+    cells: Vec<Option<String>>,
+}
+
+impl Shown {
+    fn new(title: &'static str, outcomes: &[Outcome], shown: impl Fn(&Outcome, &Figures) -> String) -> Self {
+        let cell = |outcome: &Outcome| outcome.figures.as_ref().map(|figures| shown(outcome, figures));
+        Self {
+            title,
+            cells: outcomes.iter().map(cell).collect(),
+        }
+    }
+
+    fn width(&self) -> usize {
+        self.cells
+            .iter()
+            .flatten()
+            .map(|cell| cell.chars().count())
+            .chain([self.title.chars().count()])
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+/// Where goodput stands: behind orders and success, of which it is the product.
+const GOODPUT: usize = 2;
+
 /// All runs for a terminal: as many tables below each other as the columns need, and a sentence for each fault.
 #[must_use]
 pub fn terminal(outcomes: &[Outcome]) -> String {
+    let mut columns: Vec<Shown> = COLUMNS
+        .iter()
+        .map(|column| Shown::new(column.title, outcomes, |_, figures| (column.shown)(figures)))
+        .collect();
+    let goodput = |outcome: &Outcome, figures: &Figures| format!("{:.1}/s", goodput(outcome, figures));
+    columns.insert(GOODPUT, Shown::new("goodput", outcomes, goodput));
     let mut text = String::new();
-    let mut left: &[Column] = COLUMNS;
+    let mut left = &columns[..];
     while !left.is_empty() {
-        let widths: Vec<usize> = left.iter().map(|column| width(column, outcomes)).collect();
         let names = name_width(outcomes);
         let mut all = names;
-        let fits = widths
+        let fits = left
             .iter()
-            .take_while(|width| {
-                all += **width + 2;
+            .take_while(|column| {
+                all += column.width() + 2;
                 all <= TERMINAL
             })
             .count()
@@ -214,33 +248,34 @@ pub fn terminal(outcomes: &[Outcome]) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        block(&mut text, &left[..fits], &widths, names, outcomes);
+        block(&mut text, &left[..fits], names, outcomes);
         left = &left[fits..];
     }
     for fault in faults(outcomes) {
-        if let Some(sentence) = verdict(fault, outcomes) {
-            let _ = write!(text, "\n{sentence}\n");
-        }
+        let _ = write!(text, "\n{}\n", verdict(fault, outcomes));
     }
     text
 }
 
-fn block(text: &mut String, columns: &[Column], widths: &[usize], names: usize, outcomes: &[Outcome]) {
+/// Paid orders in a described second of the fault.
+fn goodput(outcome: &Outcome, figures: &Figures) -> f64 {
+    figures.sent as f64 * figures.success / (outcome.phases.fault.max(1)) as f64
+}
+
+fn block(text: &mut String, columns: &[Shown], names: usize, outcomes: &[Outcome]) {
     let _ = write!(text, "{:names$}", "fault, config");
-    for (column, width) in columns.iter().zip(widths) {
-        let _ = write!(text, "  {:>width$}", column.title);
+    for column in columns {
+        let _ = write!(text, "  {:>width$}", column.title, width = column.width());
     }
     text.push('\n');
-    for outcome in outcomes {
+    for (row, outcome) in outcomes.iter().enumerate() {
         let _ = write!(text, "{:names$}", name(outcome));
-        match &outcome.figures {
-            Some(figures) => {
-                for (column, width) in columns.iter().zip(widths) {
-                    let _ = write!(text, "  {:>width$}", (column.shown)(figures));
-                }
-            }
-            None => {
-                let _ = write!(text, "  {}", lost(outcome.not_kept.as_deref()));
+        if outcome.figures.is_none() {
+            let _ = write!(text, "  {}", lost(outcome.not_kept.as_deref()));
+        }
+        for column in columns {
+            if let Some(cell) = &column.cells[row] {
+                let _ = write!(text, "  {cell:>width$}", width = column.width());
             }
         }
         text.push('\n');
@@ -260,16 +295,6 @@ fn name_width(outcomes: &[Outcome]) -> usize {
         .unwrap_or(0)
 }
 
-fn width(column: &Column, outcomes: &[Outcome]) -> usize {
-    outcomes
-        .iter()
-        .filter_map(|outcome| outcome.figures.as_ref())
-        .map(|figures| (column.shown)(figures).chars().count())
-        .chain([column.title.chars().count()])
-        .max()
-        .unwrap_or(0)
-}
-
 /// The faults, each once, in the order of the runs.
 fn faults(outcomes: &[Outcome]) -> Vec<&str> {
     let mut faults = Vec::new();
@@ -281,8 +306,8 @@ fn faults(outcomes: &[Outcome]) -> Vec<&str> {
     faults
 }
 
-/// Who paid most under a fault, in a sentence; nothing where no run can be judged.
-fn verdict(fault: &str, outcomes: &[Outcome]) -> Option<String> {
+/// Who paid most under a fault, in a sentence.
+fn verdict(fault: &str, outcomes: &[Outcome]) -> String {
     let mut runs: Vec<(&str, f64, f64)> = outcomes
         .iter()
         .filter(|outcome| outcome.fault == fault)
@@ -297,10 +322,14 @@ fn verdict(fault: &str, outcomes: &[Outcome]) -> Option<String> {
         .collect();
     runs.sort_by(|a, b| b.1.total_cmp(&a.1));
     let [(best, most, attempts), .., (worst, least, _)] = runs[..] else {
-        let (only, paid, attempts) = runs.first()?;
-        return Some(format!(
-            "{fault}: {only} paid {paid:.1} % of the orders, with {attempts:.2} attempts for each."
-        ));
+        return match runs.first() {
+            Some((only, paid, attempts)) => {
+                format!(
+                    "{fault}: {only} paid {paid:.1} % of the orders, with {attempts:.2} attempts for each."
+                )
+            }
+            None => format!("{fault}: no run kept its load, so none can be judged."),
+        };
     };
     let near: Vec<&str> = runs[1..]
         .iter()
@@ -312,9 +341,9 @@ fn verdict(fault: &str, outcomes: &[Outcome]) -> Option<String> {
     } else {
         format!(" ({} within a point of it)", near.join(", "))
     };
-    Some(format!(
+    format!(
         "{fault}: {best} paid the most orders, {most:.1} %{beside}, with {attempts:.2} attempts for each; {worst} paid {least:.1} %."
-    ))
+    )
 }
 
 /// The runs of one fault as Markdown.
@@ -383,4 +412,61 @@ pub fn csv(outcomes: &[Outcome]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(configuration: &str, success: Option<f64>) -> Outcome {
+        let figures = success.map(|success| {
+            json!({
+                "sent": 2400, "success": success, "shed": 0.0, "failed": 1.0 - success, "lost": 0.0,
+                "success_before": 1.0, "success_after": 1.0, "p50_ms": 100.0, "p95_ms": 200.0, "p99_ms": 300.0,
+                "admitted_p95_ms": 200.0, "payment_p50_ms": 90.0, "payment_p95_ms": 190.0, "calls": 2400,
+                "amplification": 1.25, "retries": 600, "user_retries": 0, "breaker_open": 0.0,
+                "gateway_breaker_open": 0.0, "guard_off": 0.0, "recovery_s": null, "bulkhead_rejections": 0,
+                "bulkhead_share": 0.0, "shed_requests": 0, "duplicate_rate": 0.0,
+                "effects": serde_json::to_value(crate::database::Effects::default()).unwrap(),
+            })
+        });
+        serde_json::from_value(json!({
+            "configuration": configuration, "fault": "payment_errors", "stores": "embedded", "scale": 0.1, "seed": 1,
+            "digest": "d", "phases": {"warm_up": 20, "fault": 120, "recovery": 60}, "load_average": 0.0,
+            "worst_lag_ms": 0.0, "not_kept": if figures.is_none() { Some("orders were sent late") } else { None },
+            "figures": figures,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn goodput_is_a_column_and_a_sentence_ends_the_table() {
+        let text = terminal(&[
+            outcome("A", Some(0.5)),
+            outcome("G", Some(0.991)),
+            outcome("B", None),
+        ]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("success  goodput"), "{text}");
+        assert!(lines[1].contains("50.0 %   10.0/s"), "{text}");
+        assert!(
+            lines[3].contains("load not kept: orders were sent late"),
+            "{text}"
+        );
+        assert_eq!(
+            lines.last(),
+            Some(
+                &"payment_errors: G paid the most orders, 99.1 %, with 1.25 attempts for each; A paid 50.0 %."
+            )
+        );
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= TERMINAL),
+            "{text}"
+        );
+        let text = terminal(&[outcome("A", None)]);
+        assert!(
+            text.ends_with("no run kept its load, so none can be judged.\n"),
+            "{text}"
+        );
+    }
 }

@@ -10,6 +10,20 @@ use tempfile::TempDir;
 
 use crate::{Process, free_port, http, need, wait};
 
+/// Keys without a letter, as WebDriver numbers them (W3C WebDriver, 17.4.2).
+pub mod key {
+    /// Enter.
+    pub const ENTER: &str = "\u{E007}";
+    /// Tab.
+    pub const TAB: &str = "\u{E004}";
+    /// Escape.
+    pub const ESCAPE: &str = "\u{E00C}";
+    /// Arrow right.
+    pub const RIGHT: &str = "\u{E014}";
+    /// Arrow down.
+    pub const DOWN: &str = "\u{E015}";
+}
+
 /// The longest that the browser may take for one command.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -70,6 +84,22 @@ impl Chromium {
             "execute/sync",
             &json!({"script": format!("return {expression};"), "args": []}),
         )
+    }
+
+    /// Presses keys one after the other, at whatever has the focus; special keys are those of [`key`].
+    pub fn press(&self, keys: &str) {
+        let actions: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| {
+                let key = key.to_string();
+                [
+                    json!({"type": "keyDown", "value": key}),
+                    json!({"type": "keyUp", "value": key}),
+                ]
+            })
+            .collect();
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": actions});
+        self.command("POST", "actions", &json!({"actions": [keyboard]}));
     }
 
     /// Makes the window as large as a device's; phones also scale and touch.

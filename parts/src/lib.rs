@@ -36,7 +36,7 @@ mod wait;
 use std::path::PathBuf;
 
 pub use aws::{Aws, AwsKind};
-pub use chromium::Chromium;
+pub use chromium::{Chromium, key};
 pub use envoy::{Envoy, EnvoyPorts};
 pub use haproxy::{Haproxy, HaproxyPlaces};
 pub use http::status;

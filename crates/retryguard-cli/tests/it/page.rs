@@ -143,15 +143,21 @@ fn texts_are_whole(browser: &Chromium, width: u32) {
     assert_eq!(clipped, serde_json::json!([]), "{width}: texts are cut off");
 }
 
-/// The simulator's report is a page too.
+/// The simulator's reports are pages too. Their charts and tables scroll sideways inside the page, at a size that can be read.
 #[test]
 #[ignore = "needs Chromium"]
-fn the_report_of_the_simulator_fits_a_phone_and_says_nothing() {
+fn the_reports_of_the_simulator_fit_a_phone_and_can_be_read() {
     let browser = Chromium::start();
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence/table1-aws/index.html");
-    browser.device(390, 844, true);
-    browser.color_scheme("dark");
-    browser.open(&format!("file://{}", page.canonicalize().unwrap().display()));
-    look(&browser, "dark", 390);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evidence");
+    for name in ["table1-aws", "table1-istio", "safe-clients"] {
+        let page = folder.join(name).join("index.html").canonicalize().unwrap();
+        for scheme in ["dark", "light"] {
+            browser.device(390, 844, true);
+            browser.color_scheme(scheme);
+            browser.open(&format!("file://{}", page.display()));
+            look(&browser, scheme, 390);
+            texts_are_whole(&browser, 390);
+        }
+    }
     assert_eq!(browser.console(), Vec::<String>::new());
 }

@@ -50,8 +50,9 @@ fn html(outcome: &Outcome, path: &str) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{0}</title>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<style>\n\
          :root {{ color-scheme: light dark; font-family: system-ui, sans-serif; line-height: 1.5; }}\n\
-         body {{ max-width: 880px; margin: 2rem auto; padding: 0 1rem; }}\n\
-         svg {{ max-width: 100%; height: auto; }} td, th {{ padding: 0.1rem 1rem 0.1rem 0; text-align: left; }}\n\
+         body {{ max-width: 880px; margin: 2rem auto; padding: 0 1rem; background: Canvas; color: CanvasText; }}\n\
+         svg {{ max-width: 100%; height: auto; }} .wide {{ overflow-x: auto; }} .wide svg {{ min-width: 790px; }}\n\
+         td, th {{ padding: 0.1rem 1rem 0.1rem 0; text-align: left; }}\n\
          </style>\n<h1>{0}</h1>\n<p>{1}</p>\n<p>{2}</p>\n<p>Written by <code>{3}</code>. {RATES}</p>\n",
         escaped(&file.name),
         escaped(&file.claim),
@@ -62,7 +63,7 @@ fn html(outcome: &Outcome, path: &str) -> String {
         let plan = &found.plan;
         let _ = writeln!(
             out,
-            "<h2>{}</h2>\n<p>{}</p>\n{}<table>\n<tr><th>seconds<th>claimed<th>found<th></tr>",
+            "<h2>{}</h2>\n<p>{}</p>\n<div class=\"wide\">{}</div><table>\n<tr><th>seconds<th>claimed<th>found<th></tr>",
             escaped(&plan.title),
             escaped(&plan.claim),
             figure::svg(found)

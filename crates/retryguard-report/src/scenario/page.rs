@@ -120,7 +120,7 @@ fn html(outcome: &Outcome, path: &str, pictures: &[(String, String)]) -> String 
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<style>\n\
          :root {{ color-scheme: light dark; font-family: system-ui, sans-serif; line-height: 1.5; }}\n\
          body {{ max-width: 1400px; margin: 2rem auto; padding: 0 1rem; background: Canvas; color: CanvasText; }}\n\
-         svg {{ max-width: 100%; height: auto; }} .wide {{ overflow-x: auto; }}\n\
+         svg {{ max-width: 100%; height: auto; }} .wide {{ overflow-x: auto; margin: 1rem 0; }} .wide svg {{ min-width: 790px; }}\n\
          table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.8rem; }}\n\
          td, th {{ padding: 0.2rem 0.8rem 0.2rem 0; text-align: right; white-space: nowrap; }}\n\
          td:first-child, th:first-child {{ text-align: left; }} tr.source {{ opacity: 0.7; font-style: italic; }}\n\
@@ -144,7 +144,7 @@ fn html(outcome: &Outcome, path: &str, pictures: &[(String, String)]) -> String 
         out.push_str("</ul>\n");
     }
     for (_, picture) in pictures {
-        let _ = writeln!(out, "<p>{picture}</p>");
+        let _ = writeln!(out, "<div class=\"wide\">{picture}</div>");
     }
     out.push_str("<h2>Services</h2>\n");
     html_table(&mut out, &services(outcome));

@@ -66,7 +66,7 @@ fn lint_simulate_and_check_take_the_file_as_it_is() {
     assert_eq!(linted.status.code(), Some(1), "{}", text(&linted.stderr));
     let findings = text(&linted.stdout);
     assert!(
-        findings.contains(":7: warning RG001: one call at the edge can become 6 attempts at `store`"),
+        findings.contains(":9: warning RG001: one call at the edge can become 6 attempts at `store`"),
         "{findings}"
     );
     assert!(text(&linted.stderr).contains("read as a file of istio"));
@@ -234,4 +234,38 @@ fn the_playground_prints_its_address_and_ends_with_130() {
     assert!(connected && sent.success(), "{line}");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert_eq!(run(&["play", "--listen", "0.0.0.0:0"]).status.code(), Some(2));
+}
+
+/// An alert at night leads to what to do: every alert's annotation names a section of the operations page that has its name.
+#[test]
+fn every_alert_has_a_runbook() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let (rules, page) = (read("deploy/prometheus/rules.yaml"), read("docs/operations.md"));
+    let value = |line: &str, key: &str| line.trim().strip_prefix(key).map(str::to_owned);
+    let alerts: Vec<String> = rules
+        .lines()
+        .filter_map(|line| value(line, "- alert: "))
+        .collect();
+    let links: Vec<String> = rules
+        .lines()
+        .filter_map(|line| value(line, "runbook_url: "))
+        .collect();
+    assert!(
+        !alerts.is_empty() && alerts.len() == links.len(),
+        "{alerts:?}, {links:?}"
+    );
+    let headings: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .collect();
+    for (alert, link) in alerts.iter().zip(&links) {
+        let anchor = |heading: &&&str| {
+            let anchor = heading.to_lowercase().replace(',', "").replace(' ', "-");
+            link.ends_with(&format!("/docs/operations.md#{anchor}"))
+        };
+        let heading = headings.iter().find(anchor);
+        let named = heading.is_some_and(|heading| heading.split(", ").any(|name| name == alert));
+        assert!(named, "{alert}: {link} leads to no section of that name");
+    }
 }

@@ -15,6 +15,10 @@
 //!    clearly above its price, retries come back although requests fail. Where it is not, they stay off, and short tests
 //!    measure again.
 //! 3. *Nothing succeeds.* A service that is down has nothing to gain from tests. Its first good sample ends the outage.
+//! 4. *As many succeed, however many come.* A service at its capacity has nothing to gain either, and shows it while retries are
+//!    off (see `capacity`). A test that is due is put off, though never for longer than the longest time between two tests.
+
+mod capacity;
 
 use std::time::Duration;
 
@@ -22,6 +26,7 @@ pub use retryguard_core::guard::Gain;
 use retryguard_core::{Instant, Ratio};
 
 use crate::domain::counts::Counts;
+use capacity::Capacity;
 
 /// The least gain for which a retry is worth sending, where the policy has no `guard.price`.
 pub const PRICE: Ratio = Ratio::percent(15);
@@ -78,6 +83,10 @@ pub struct Measurement {
     on: Arm,
     /// The latest samples since retries went off.
     off: Arm,
+    /// What was served since retries went off, or since the last test.
+    capacity: Capacity,
+    /// When two arms were compared last, or nothing was left to compare.
+    judged: Instant,
     /// The samples of a test, those that cover the switch among them.
     tested: Arm,
     skip: u32,
@@ -148,6 +157,8 @@ impl Measurement {
             phase: Phase::Watching,
             on: Arm::default(),
             off: Arm::default(),
+            capacity: Capacity::default(),
+            judged: Instant::ZERO,
             tested: Arm::default(),
             skip: 0,
             gain: None,
@@ -164,6 +175,7 @@ impl Measurement {
             phase: Phase::Off {
                 test_at: now.after(TEST_AFTER),
             },
+            judged: now,
             ..Self::new(price)
         }
     }
@@ -223,6 +235,7 @@ impl Measurement {
                 }
                 if settled {
                     self.off.push(tally);
+                    self.capacity.push(tally.calls, tally.succeeded);
                 }
                 if self.off.enough() {
                     return self.judge(now);
@@ -231,19 +244,28 @@ impl Measurement {
             }
             Phase::Productive { level, dropped } => self.check(tally, level, dropped),
             Phase::Off { test_at } => {
-                self.off.push(tally);
+                if settled {
+                    self.off.push(tally);
+                    self.capacity.push(tally.calls, tally.succeeded);
+                }
                 if self.health.recovered(&tally) {
                     return self.recovered();
                 }
                 // A service that answers hardly anything is not tested: there is nothing to gain.
-                if now >= test_at && tally.rejected > RECOVERED && !self.health.down {
-                    self.phase = Phase::Testing;
-                    self.on = Arm::default();
-                    self.tested = Arm::default();
-                    self.skip = SETTLE;
-                    return Advice::On;
+                if now < test_at || tally.rejected <= RECOVERED || self.health.down {
+                    return Advice::AsGuarded;
                 }
-                Advice::AsGuarded
+                if self.capacity.is_reached() && now.since(self.judged) < TEST_AT_MOST {
+                    self.phase = Phase::Off {
+                        test_at: now.after(TEST_AFTER),
+                    };
+                    return Advice::AsGuarded;
+                }
+                self.phase = Phase::Testing;
+                self.on = Arm::default();
+                self.tested = Arm::default();
+                self.skip = SETTLE;
+                Advice::On
             }
             Phase::Testing => {
                 // An outage has begun during the test.
@@ -298,6 +320,7 @@ impl Measurement {
     fn begin_off(&mut self) {
         self.phase = Phase::Measuring;
         self.off = Arm::default();
+        self.capacity = Capacity::default();
         self.skip = SETTLE;
         self.health = Health::default();
     }
@@ -333,7 +356,10 @@ impl Measurement {
         let again = matches!(self.phase, Phase::Testing);
         if again {
             self.wait = (self.wait * 2).min(TEST_AT_MOST);
+            // Samples right after a test cover both arms.
+            self.skip = SETTLE;
         }
+        self.judged = now;
         self.phase = Phase::Off {
             test_at: now.after(self.wait),
         };

@@ -156,12 +156,12 @@ fn page(lines: &[(Arm, Timeline)]) -> String {
     text.push_str(
         "\n## What this cannot show\n\n\
          - One run of each arm, on one machine. The times of the calls are the same in all arms; the machine's other work is not.\n\
-         - Four runs came before: one with twice the rates, for which the machine was too busy; one with these rates, after which \
-         an outage was made to end a test of retries; and two in which retries were off for 90.5 % and 89.5 % of the outage, because a \
-         test of them went on for 1.9 s and 2.1 s of it, after which a test was made to end with the first sample in which \
-         retries come to nothing.\n\
-         - The test that the controller makes 30 s after it has found no gain falls on the beginning of the outage here, by the \
-         lengths of the phases. A test cannot end before its first sample.\n\
+         - The rule was changed after runs of these phases. In one, an outage did not end a test of retries. In two, retries were off \
+         for 90.5 % and 89.5 % of the outage, because a test that fell on its beginning went on for two seconds; since then it ends \
+         with the first sample in which retries come to nothing. In the next they were off for 95.0 %, because a test cannot end \
+         before its first sample; since then no test is made while the samples show that the service is at its capacity. A \
+         run with twice the rates was given up, for the machine was too busy.\n\
+         - A service that is not seen at its capacity is tested after 30 s, and a test may fall on the first second of an outage.\n\
          - The service rejects at once. An overload that answers slowly is seen through Envoy's per-try timeout only.\n\
          - In the outage every answer is a 503. A service whose connections are refused looks the same to the controller, \
          because Envoy counts a 503 for each.\n",

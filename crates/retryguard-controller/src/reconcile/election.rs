@@ -14,7 +14,8 @@ pub trait LeaderElection: Send {
     /// The word used in the configuration, in logs and in the status.
     fn name(&self) -> &'static str;
 
-    /// How often to ask, well under the length of a term.
+    /// How long to wait before the next question: well under the length of a term, and for a follower no longer than the term
+    /// of the leader lasts, as far as the backend says.
     fn every(&self) -> Duration;
 
     /// Becomes the leader if there is none, stays the leader, or says which other controller is.

@@ -162,6 +162,35 @@ mod in_redis {
         wins(&mut third).await;
     }
 
+    /// An upgrade: the keys as the first version wrote them, by its name and not by this program.
+    #[tokio::test]
+    #[ignore = "needs Redis"]
+    async fn the_lock_of_an_older_controller_is_respected_and_its_terms_go_on() {
+        let server = retryguard_parts::Redis::start();
+        let client = redis::Client::open(server.url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut set = async |key: &str, value: &str, millis: Option<u64>| {
+            let mut command = redis::cmd("SET");
+            command.arg(format!("{{retryguard:test}}:{key}")).arg(value);
+            if let Some(millis) = millis {
+                command.arg("PX").arg(millis);
+            }
+            command.query_async::<()>(&mut connection).await.unwrap();
+        };
+        set("term", "7", None).await;
+        set("leader", "old-machine-1-00", Some(600_000)).await;
+        let mut new = Redis::new(&lock(&server.url(), SHORT), "new").unwrap();
+        let leader = Some("old-machine-1-00".to_owned());
+        assert_eq!(answer(&mut new).await, Leadership::Follower { leader });
+        assert_eq!(new.every(), SHORT / 3);
+        // It is asked for when the old one ends, though that is sooner than usual.
+        set("leader", "old-machine-1-00", Some(60)).await;
+        if follows(&answer(&mut new).await) {
+            assert!(new.every() <= Duration::from_millis(70));
+        }
+        assert_eq!(wins(&mut new).await, 8);
+    }
+
     #[tokio::test]
     async fn a_password_is_not_in_the_error() {
         let mut election = Redis::new(&lock("redis://:s3cret@127.0.0.1:1/", LONG), "one").unwrap();
@@ -204,6 +233,33 @@ mod in_postgres {
             answer(&mut one).await,
             Leadership::Leader { term: 1, .. }
         ));
+    }
+
+    /// An upgrade: the table and the row as the first version wrote them, not by this program.
+    #[tokio::test]
+    #[ignore = "needs PostgreSQL"]
+    async fn the_lock_of_an_older_controller_is_respected_and_its_terms_go_on() {
+        use sqlx::Connection as _;
+        let server = retryguard_parts::Postgres::start();
+        let mut connection = sqlx::PgConnection::connect(&server.url()).await.unwrap();
+        for statement in [
+            "CREATE TABLE retryguard_lead (name text PRIMARY KEY, holder text NOT NULL, term bigint NOT NULL, ends timestamptz NOT NULL)",
+            "INSERT INTO retryguard_lead VALUES ('test', 'old', 7, clock_timestamp() + interval '10 minutes')",
+        ] {
+            sqlx::query(statement).execute(&mut connection).await.unwrap();
+        }
+        let mut new = Postgres::new(&lock(&server.url(), SHORT), "new").unwrap();
+        let leader = Some("old".to_owned());
+        assert_eq!(answer(&mut new).await, Leadership::Follower { leader });
+        assert_eq!(new.every(), SHORT / 3);
+        sqlx::query("UPDATE retryguard_lead SET ends = clock_timestamp() + interval '60 milliseconds'")
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        if follows(&answer(&mut new).await) {
+            assert!(new.every() <= Duration::from_millis(70));
+        }
+        assert_eq!(wins(&mut new).await, 8);
     }
 
     /// Twenty candidates reach for a free term, and for the table that holds it.

@@ -33,6 +33,8 @@ pub struct Lease {
     term: Duration,
     clock: Clock,
     seen: Option<Seen>,
+    /// When the Lease of another controller ends, counted from the last answer.
+    free_in: Option<Duration>,
 }
 
 /// The Lease as it was when it last changed, and when we saw that.
@@ -73,6 +75,7 @@ impl Lease {
             term,
             clock: Clock::start(),
             seen: None,
+            free_in: None,
         }
     }
 
@@ -106,20 +109,20 @@ impl Lease {
     /// Whether it was not renewed for a whole term of ours and of its holder's.
     fn has_ended(&mut self, spec: &LeaseSpec) -> bool {
         let now = self.clock.now();
-        match &self.seen {
-            Some(seen) if seen.spec == *spec => {
-                let written = u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
-                let term = Duration::from_secs(written).min(LONGEST_TERM).max(self.term);
-                now.since(seen.at) >= term
-            }
+        let written = u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
+        let term = Duration::from_secs(written).min(LONGEST_TERM).max(self.term);
+        let unchanged_for = match &self.seen {
+            Some(seen) if seen.spec == *spec => now.since(seen.at),
             _ => {
                 self.seen = Some(Seen {
                     spec: spec.clone(),
                     at: now,
                 });
-                false
+                Duration::ZERO
             }
-        }
+        };
+        self.free_in = Some(term.saturating_sub(unchanged_for));
+        unchanged_for >= term
     }
 
     /// What we write: the object as it was found, with our name on it.
@@ -192,12 +195,10 @@ impl Lease {
 
     /// An answer that comes later than this is of no use: the next question is due.
     async fn limited<T>(&self, answer: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
-        match tokio::time::timeout(self.every(), answer).await {
+        let limit = self.term / 5;
+        match tokio::time::timeout(limit, answer).await {
             Ok(answer) => answer.map_err(RequestError::from),
-            Err(_) => Err(RequestError::Silent(format!(
-                "no answer within {:?}",
-                self.every()
-            ))),
+            Err(_) => Err(RequestError::Silent(format!("no answer within {limit:?}"))),
         }
     }
 }
@@ -221,10 +222,11 @@ impl LeaderElection for Lease {
     }
 
     fn every(&self) -> Duration {
-        self.term / 5
+        super::next_question(self.term / 5, self.free_in)
     }
 
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership> {
+        self.free_in = None;
         Box::pin(async move { self.verdict().await.map_err(|trouble| error(&trouble)) })
     }
 

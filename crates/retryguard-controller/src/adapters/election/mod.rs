@@ -41,6 +41,14 @@ pub(crate) async fn start(settings: &config::Election) -> Result<Box<dyn LeaderE
     }
 }
 
+/// When a follower asks again: as usual, or right after the lock is free.
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "postgres"))]
+fn next_question(usual: std::time::Duration, free_in: Option<std::time::Duration>) -> std::time::Duration {
+    // A moment later than the end, which the backend's clock may round.
+    let moment = std::time::Duration::from_millis(10);
+    free_in.map_or(usual, |free_in| usual.min(free_in + moment))
+}
+
 /// A name for this run of this program: two that start at once on two machines must not share one.
 #[cfg(any(feature = "redis", feature = "postgres"))]
 fn identity() -> String {

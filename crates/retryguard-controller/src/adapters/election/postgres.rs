@@ -33,6 +33,8 @@ const TAKE: &str = "INSERT INTO retryguard_lead AS lead (name, holder, term, end
     WHERE lead.holder = $2 OR lead.ends < clock_timestamp()
     RETURNING term";
 
+const HELD: &str = "SELECT holder, extract(epoch FROM ends - clock_timestamp())::float8 FROM retryguard_lead WHERE name = $1";
+
 /// A lock in PostgreSQL.
 pub struct Postgres {
     options: PgConnectOptions,
@@ -40,6 +42,8 @@ pub struct Postgres {
     identity: String,
     name: String,
     term: Duration,
+    /// When the lock of another controller ends, counted from the last answer.
+    free_in: Option<Duration>,
 }
 
 impl Postgres {
@@ -60,6 +64,7 @@ impl Postgres {
             identity: identity.to_owned(),
             name: lock.name.clone(),
             term: lock.term,
+            free_in: None,
         })
     }
 
@@ -93,10 +98,9 @@ impl Postgres {
                 lasts: term,
             },
             None => {
-                let holder = sqlx::query("SELECT holder FROM retryguard_lead WHERE name = $1")
-                    .bind(&name)
-                    .fetch_optional(&mut *change)
-                    .await?;
+                let holder = sqlx::query(HELD).bind(&name).fetch_optional(&mut *change).await?;
+                let left = holder.as_ref().and_then(|row| row.try_get::<f64, _>(1).ok());
+                self.free_in = left.and_then(|left| Duration::try_from_secs_f64(left.max(0.0)).ok());
                 Leadership::Follower {
                     leader: holder.and_then(|row| row.try_get(0).ok()),
                 }
@@ -129,11 +133,12 @@ impl LeaderElection for Postgres {
     }
 
     fn every(&self) -> Duration {
-        self.term / 3
+        super::next_question(self.term / 3, self.free_in)
     }
 
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership> {
         Box::pin(async move {
+            self.free_in = None;
             let result = self.take().await;
             result.map_err(|error| self.trouble(&error))
         })

@@ -12,23 +12,23 @@ use crate::adapters::start_error::StartError;
 use crate::config::election::Lock;
 use crate::reconcile::election::{ElectionAnswer, ElectionError, LeaderElection, Leadership};
 
-/// Answers `[term, holder]`; the term is 0 where another controller holds it.
+/// Answers `[term, holder, milliseconds left]`; the term is 0 where another controller holds it.
 const TAKE: &str = r"
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return {tonumber(redis.call('GET', KEYS[2]) or '0'), holder}
+  return {tonumber(redis.call('GET', KEYS[2]) or '0'), holder, tonumber(ARGV[2])}
 end
 if holder then
-  return {0, holder}
+  return {0, holder, redis.call('PTTL', KEYS[1])}
 end
 if redis.call('EXISTS', KEYS[2]) == 0 then
   redis.call('SET', KEYS[2], '0')
   redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2])
-  return {0, ARGV[3]}
+  return {0, ARGV[3], tonumber(ARGV[2])}
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return {redis.call('INCR', KEYS[2]), ARGV[1]}
+return {redis.call('INCR', KEYS[2]), ARGV[1], tonumber(ARGV[2])}
 ";
 
 const RESIGN: &str = r"
@@ -49,6 +49,8 @@ pub struct Redis {
     lock: String,
     counter: String,
     term: Duration,
+    /// When the lock of another controller ends, counted from the last answer.
+    free_in: Option<Duration>,
 }
 
 impl Redis {
@@ -71,6 +73,7 @@ impl Redis {
             lock: format!("{{retryguard:{}}}:leader", lock.name),
             counter: format!("{{retryguard:{}}}:term", lock.name),
             term: lock.term,
+            free_in: None,
         })
     }
 
@@ -83,7 +86,7 @@ impl Redis {
         Ok(connection)
     }
 
-    async fn take(&mut self) -> redis::RedisResult<(u64, String)> {
+    async fn take(&mut self) -> redis::RedisResult<(u64, String, i64)> {
         let mut connection = self.connection().await?;
         let millis = u64::try_from(self.term.as_millis()).unwrap_or(u64::MAX);
         Script::new(TAKE)
@@ -112,14 +115,19 @@ impl LeaderElection for Redis {
     }
 
     fn every(&self) -> Duration {
-        self.term / 3
+        super::next_question(self.term / 3, self.free_in)
     }
 
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership> {
         Box::pin(async move {
+            self.free_in = None;
             match self.take().await {
-                Ok((0, leader)) => Ok(Leadership::Follower { leader: Some(leader) }),
-                Ok((term, _)) => Ok(Leadership::Leader {
+                Ok((0, leader, left)) => {
+                    // A key without an end, which none of ours is, says nothing.
+                    self.free_in = u64::try_from(left).ok().map(Duration::from_millis);
+                    Ok(Leadership::Follower { leader: Some(leader) })
+                }
+                Ok((term, _, _)) => Ok(Leadership::Leader {
                     term,
                     lasts: self.term,
                 }),

@@ -143,6 +143,21 @@ mod tests {
         assert_eq!(attempts(Some("4294967295"), 3, part(u64::MAX)), u32::MAX);
     }
 
+    /// What stands in running systems since the first version.
+    #[test]
+    fn the_record_of_an_older_controller_is_read() {
+        let text = r#"{"form":1,"target":"orders","wish":"off","term":7,"original":"5","ours":"1"}"#;
+        let record = Record::new(
+            "orders",
+            StoredState::Off,
+            7,
+            Some("5".to_owned()),
+            "1".to_owned(),
+        );
+        assert_eq!(Record::read(text), Ok(record.clone()));
+        assert_eq!(record.write(), text);
+    }
+
     #[test]
     fn a_record_comes_back_as_it_was_and_others_are_refused() {
         let record = Record::new("orders", part(5), 7, Some("5".to_owned()), "2".to_owned());

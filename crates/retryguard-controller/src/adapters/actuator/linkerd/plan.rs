@@ -204,6 +204,21 @@ mod tests {
         all.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     }
 
+    /// What stands in running clusters since the first version. A controller that takes over gives it back.
+    #[test]
+    fn the_record_of_an_older_controller_is_read() {
+        let text = r#"{"form":1,"original":{"retry.linkerd.io/http":"5xx","retry.linkerd.io/limit":"4"},"ours":{"retry.linkerd.io/limit":"4"},"wishes":{"reviews":"off"}}"#;
+        let mut older = user();
+        older.remove(HTTP);
+        older.insert(HELD.to_owned(), text.to_owned());
+        let record = Record::read(&older).unwrap().unwrap();
+        assert_eq!(record.strictest(), Some(RetryState::Off));
+        assert!(!record.yielded);
+        assert_eq!(serde_json::to_string(&record).unwrap(), text);
+        settle(&mut older, "reviews", RetryState::Original);
+        assert_eq!(older, user());
+    }
+
     fn settle(annotations: &mut Annotations, target: &str, desired: RetryState) -> Plan {
         let first = plan(annotations, target, desired).unwrap();
         for (key, value) in &first.changes {

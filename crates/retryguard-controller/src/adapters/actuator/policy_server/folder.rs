@@ -241,3 +241,26 @@ pub(super) fn keep(folder: &Path, decisions: &Decisions) -> io::Result<()> {
     fs::write(&draft, Value::Object(all).to_string())?;
     fs::rename(&draft, &path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands beside the policies of running systems since the first version.
+    #[test]
+    fn the_decisions_of_an_older_controller_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = r#"{"orders":{"service":"payments","wish":"off"},"reviews":{"service":"reviews","shareParts":500000000,"step":2,"wish":"part"}}"#;
+        fs::write(folder.path().join(DECISIONS), text).unwrap();
+        let read = decisions(folder.path()).unwrap();
+        let half = RetryState::Part {
+            step: 2,
+            share: Ratio::percent(50),
+        };
+        assert_eq!(read[&TargetName::new("orders")].desired, RetryState::Off);
+        assert_eq!(read[&TargetName::new("orders")].service, "payments");
+        assert_eq!(read[&TargetName::new("reviews")].desired, half);
+        keep(folder.path(), &read).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join(DECISIONS)).unwrap(), text);
+    }
+}

@@ -457,3 +457,32 @@ proptest! {
         prop_assert_eq!(object.memory, None);
     }
 }
+
+/// What stands in running clusters since the first version. A controller that takes over gives it back.
+#[test]
+fn the_record_of_an_older_controller_is_read() {
+    let block = json!({"attempts": 5, "perTryTimeout": "2s"});
+    let mut object = Object::new(json!({
+        "hosts": ["reviews"],
+        "http": [{"route": [{"destination": {"host": "reviews"}}], "retries": block}],
+    }));
+    let before = object.clone();
+    object.settle("reviews", RetryState::Off);
+    let text = &object.annotations[ANNOTATION];
+    let (print, _) = text
+        .split_once("\"print\":\"")
+        .unwrap()
+        .1
+        .split_once('"')
+        .unwrap();
+    let older = format!(
+        r#"{{"form":1,"routes":[{{"index":0,"print":"{print}","original":{{"attempts":5,"perTryTimeout":"2s"}},"ours":{{"attempts":0}},"wishes":{{"reviews":"off"}}}}]}}"#
+    );
+    assert_eq!(*text, older);
+    // Another process, which has nothing in its memory.
+    object.memory = None;
+    object.annotations.insert(ANNOTATION.to_owned(), older);
+    object.settle("reviews", RetryState::Original);
+    assert_eq!(object.spec, before.spec);
+    assert_eq!(object.annotations, before.annotations);
+}

@@ -1,6 +1,7 @@
 //! The repository's own checks, and the installation of the real servers that tests and evidence run against.
 
 pub mod cycles;
+pub mod guides;
 pub mod image;
 pub mod layers;
 pub mod links;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    cycles, image, layers, links,
+    cycles, guides, image, layers, links,
     parts::{self, storm},
     shell, tidy, wording,
 };
@@ -31,6 +31,11 @@ enum Command {
     Layers,
     /// Fails on left-overs in the source tree, on links that lead nowhere, and on words that are not plain English.
     Tidy,
+    /// Types the commands of docs/guides as they are printed, and compares what they print (as root, a quarter of an hour and a build).
+    Guides {
+        /// This page alone, such as `haproxy`.
+        page: Option<String>,
+    },
     /// Packs every crate as for publication, without publishing it.
     Publishable,
     /// Builds the controller's image from its Containerfile without a registry of images, and runs it.
@@ -54,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         Command::Parts { one } => parts::print(one),
         Command::Layers => layering(),
         Command::Tidy => tidiness(),
+        Command::Guides { page } => guides::run(page.as_deref()),
         Command::Publishable => publishable(),
         Command::Image { profile } => image::run(&profile),
         Command::Evidence { arguments } => evidence(&arguments),

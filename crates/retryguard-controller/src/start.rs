@@ -38,6 +38,9 @@ pub async fn actuators(config: &Config) -> Result<Vec<Arc<dyn Actuator>>, StartE
     if let Some(settings) = &config.actuators.envoy_admin {
         all.push(actuator::envoy_admin(settings, named(config, |target| target.envoy_admin.clone())).await?);
     }
+    if let Some(settings) = &config.actuators.grpc_xds {
+        all.push(actuator::grpc_xds(settings, named(config, |target| target.grpc_xds.clone())).await?);
+    }
     if let Some(settings) = &config.actuators.haproxy {
         all.push(actuator::haproxy(
             settings,
@@ -93,6 +96,9 @@ pub fn unusable_files(config: &Config) -> Vec<StartError> {
     if let Some(settings) = &config.actuators.envoy_rtds {
         listeners.push(("envoy-rtds", &settings.listen));
     }
+    if let Some(settings) = &config.actuators.grpc_xds {
+        listeners.push(("grpc-xds", &settings.listen));
+    }
     if let Some(settings) = &config.actuators.policy_server {
         listeners.push(("policy-server", &settings.listen));
         if let Err(error) = std::fs::read_dir(&settings.folder) {
@@ -147,6 +153,11 @@ pub fn warnings(config: &Config) -> Vec<String> {
         .envoy_rtds
         .as_ref()
         .map(|settings| &settings.listen);
+    let grpc = config
+        .actuators
+        .grpc_xds
+        .as_ref()
+        .map(|settings| &settings.listen);
     let policies = config
         .actuators
         .policy_server
@@ -155,6 +166,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
     let ports = [
         ("status", Some(&config.status)),
         ("envoy-rtds", rtds),
+        ("grpc-xds", grpc),
         ("policy-server", policies),
     ];
     ports

@@ -121,6 +121,8 @@ impl Config {
             own.election = self.election.of_shard(shard.number);
             let rtds = own.actuators.envoy_rtds.as_ref();
             own.actuators.envoy_rtds = rtds.and_then(|rtds| rtds.of_shard(shard.number));
+            let grpc = own.actuators.grpc_xds.as_ref();
+            own.actuators.grpc_xds = grpc.and_then(|grpc| grpc.of_shard(shard.number));
         }
         own
     }
@@ -186,24 +188,52 @@ fn check_shards(
             );
         }
     }
-    let Some(rtds) = &actuators.envoy_rtds else {
-        return;
-    };
+    if let Some(rtds) = &actuators.envoy_rtds {
+        let of = |number| Some(rtds.of_shard(number)?.listen.address);
+        check_ports(
+            "envoy-rtds",
+            rtds.listen.address.port(),
+            shards,
+            of,
+            place,
+            at,
+            mistakes,
+        );
+    }
+    if let Some(grpc) = &actuators.grpc_xds {
+        let of = |number| Some(grpc.of_shard(number)?.listen.address);
+        check_ports(
+            "grpc-xds",
+            grpc.listen.address.port(),
+            shards,
+            of,
+            place,
+            at,
+            mistakes,
+        );
+    }
+}
+
+/// Notes the ports of the shards after the first.
+fn check_ports(
+    word: &str,
+    first: u16,
+    shards: usize,
+    of_shard: impl Fn(usize) -> Option<SocketAddr>,
+    place: &Place<'_>,
+    at: Position,
+    mistakes: &mut Mistakes,
+) {
     for number in 1..shards {
-        match rtds.of_shard(number) {
-            Some(own) => place.listens(own.listen.address, at, mistakes),
-            None => {
-                mistakes.add(
-                    at,
-                    format!(
-                        "{shards} shards have no ports from {} on",
-                        rtds.listen.address.port()
-                    ),
-                    "write a fixed, lower port for `envoy-rtds`: each shard listens on the next one",
-                );
-                return;
-            }
-        }
+        let Some(address) = of_shard(number) else {
+            mistakes.add(
+                at,
+                format!("{shards} shards have no ports from {first} on"),
+                format!("write a fixed, lower port for `{word}`: each shard listens on the next one"),
+            );
+            return;
+        };
+        place.listens(address, at, mistakes);
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Target {
     pub envoy_rtds: Option<actuator::envoy::Target>,
     /// How `envoy-admin` addresses it.
     pub envoy_admin: Option<actuator::envoy::Target>,
+    /// How `grpc-xds` addresses it.
+    pub grpc_xds: Option<actuator::grpc_xds::Target>,
     /// How `haproxy` addresses it.
     pub haproxy: Option<actuator::haproxy::Target>,
     /// How `istio` addresses it.
@@ -62,6 +64,7 @@ impl Target {
         [
             ("envoy-rtds", self.envoy_rtds.is_some()),
             ("envoy-admin", self.envoy_admin.is_some()),
+            ("grpc-xds", self.grpc_xds.is_some()),
             ("haproxy", self.haproxy.is_some()),
             ("istio", self.istio.is_some()),
             ("gateway-api", self.gateway_api.is_some()),
@@ -132,6 +135,7 @@ fn target(
         cloudwatch: None,
         envoy_rtds: None,
         envoy_admin: None,
+        grpc_xds: None,
         haproxy: None,
         istio: None,
         gateway_api: None,
@@ -213,6 +217,10 @@ fn read_actuators(
     target.envoy_admin = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
         actuator::envoy::Target::read(&name, inner, mistakes)
     });
+    let key = "grpc-xds";
+    target.grpc_xds = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
+        actuator::grpc_xds::Target::read(&name, inner, mistakes)
+    });
     let key = "haproxy";
     target.haproxy = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
         actuator::haproxy::Target::read(&name, inner, mistakes)
@@ -239,6 +247,7 @@ fn read_actuators(
     });
     let driven = target.envoy_rtds.is_some()
         || target.envoy_admin.is_some()
+        || target.grpc_xds.is_some()
         || target.haproxy.is_some()
         || target.istio.is_some()
         || target.gateway_api.is_some()

@@ -4,7 +4,9 @@
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
 use retryguard_controller::config::listen::Tls;
 use rustls::{
     ClientConfig, RootCertStore,
@@ -88,6 +90,10 @@ impl Pki {
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // A certificate with the name of its issuer looks as if it had signed itself.
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "authority of a test");
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 

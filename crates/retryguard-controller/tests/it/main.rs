@@ -7,7 +7,9 @@ mod certificates;
 mod elections;
 #[cfg(feature = "envoy")]
 mod envoy;
-// It shares its clients and its controller with the tests of Envoy.
+// They share their clients and their controller with the tests of Envoy.
+#[cfg(feature = "envoy")]
+mod grpc_xds;
 #[cfg(feature = "envoy")]
 mod haproxy;
 #[cfg(feature = "kubernetes")]

@@ -3,7 +3,11 @@
 #[cfg(feature = "aws")]
 pub mod aws;
 #[cfg(feature = "envoy")]
+mod discovery;
+#[cfg(feature = "envoy")]
 pub mod envoy;
+#[cfg(feature = "envoy")]
+pub mod grpc_xds;
 pub mod haproxy;
 mod instances;
 #[cfg(feature = "kubernetes")]
@@ -59,6 +63,26 @@ pub(crate) async fn envoy_admin(
 ) -> Started {
     Err(StartError::NotBuilt {
         what: "envoy-admin",
+        feature: "controller",
+    })
+}
+
+/// Starts the actuator `grpc-xds`.
+#[cfg(feature = "envoy")]
+pub(crate) async fn grpc_xds(
+    settings: &settings::grpc_xds::Settings,
+    targets: Vec<(TargetName, settings::grpc_xds::Target)>,
+) -> Started {
+    Ok(Arc::new(grpc_xds::GrpcXds::start(settings, targets).await?))
+}
+
+#[cfg(not(feature = "envoy"))]
+pub(crate) async fn grpc_xds(
+    _settings: &settings::grpc_xds::Settings,
+    _targets: Vec<(TargetName, settings::grpc_xds::Target)>,
+) -> Started {
+    Err(StartError::NotBuilt {
+        what: "grpc-xds",
         feature: "controller",
     })
 }

@@ -71,6 +71,7 @@ pub(crate) fn terms(preset: &Preset, delay: bool) -> Vec<Term> {
             namespace,
             codes,
         } => linkerd(deployment, namespace, codes),
+        Preset::Grpc { target, codes } => grpc(target, codes),
         Preset::Haproxy { backend } => haproxy(backend),
         Preset::Retryguard { service } => server(service),
         Preset::RetryguardClient { target } => client(target),
@@ -179,6 +180,28 @@ fn envoy(cluster: &str, codes: &[String]) -> Vec<Term> {
         term(
             Role::Bucket(Unit::Milliseconds),
             "envoy_cluster_upstream_rq_time_bucket",
+            &keys,
+            &[],
+        ),
+    ]
+}
+
+/// Not every implementation counts calls: without them, retries and the calls that failed in the end are absent.
+fn grpc(target: &str, codes: &[String]) -> Vec<Term> {
+    let keys = vec![("grpc_target", target.to_owned())];
+    let codes: Vec<&str> = codes.iter().map(String::as_str).collect();
+    let code = ("grpc_status", &codes[..]);
+    let attempts = "grpc_client_attempt_duration_seconds_count";
+    let calls = "grpc_client_call_duration_seconds_count";
+    vec![
+        term(Role::Attempts, attempts, &keys, &[]),
+        term(Role::Rejected, attempts, &keys, &[code]),
+        term(Role::Calls, calls, &keys, &[]),
+        term(Role::Finished, calls, &keys, &[]),
+        term(Role::Failed, calls, &keys, &[code]),
+        term(
+            Role::Bucket(Unit::Seconds),
+            "grpc_client_attempt_duration_seconds_bucket",
             &keys,
             &[],
         ),

@@ -3,6 +3,7 @@
 pub mod aws;
 pub mod envoy;
 pub mod gateway_api;
+pub mod grpc_xds;
 pub mod haproxy;
 pub mod istio;
 pub mod linkerd;
@@ -19,6 +20,8 @@ pub struct Actuators {
     pub envoy_rtds: Option<envoy::Rtds>,
     /// Envoys that are told through their admin endpoint.
     pub envoy_admin: Option<envoy::Admin>,
+    /// gRPC clients that ask for their routes.
+    pub grpc_xds: Option<grpc_xds::Settings>,
     /// HAProxys that are told through their admin sockets.
     pub haproxy: Option<haproxy::Settings>,
     /// Istio's VirtualServices.
@@ -35,8 +38,7 @@ pub struct Actuators {
 
 impl Actuators {
     pub(super) fn read(block: &mut Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Self {
-        let wanted =
-            "one of envoy-rtds, envoy-admin, haproxy, istio, gateway-api, linkerd, aws, policy-server";
+        let wanted = "one of envoy-rtds, envoy-admin, grpc-xds, haproxy, istio, gateway-api, linkerd, aws, policy-server";
         let Some(node) = block.need("actuators", wanted, mistakes) else {
             return Self::default();
         };
@@ -50,6 +52,9 @@ impl Actuators {
             envoy_admin: block
                 .block("envoy-admin", mistakes)
                 .and_then(|inner| envoy::Admin::read(inner, place, mistakes)),
+            grpc_xds: block
+                .block("grpc-xds", mistakes)
+                .and_then(|inner| grpc_xds::Settings::read(inner, place, mistakes)),
             haproxy: block
                 .block("haproxy", mistakes)
                 .and_then(|inner| haproxy::Settings::read(inner, place, mistakes)),
@@ -82,6 +87,7 @@ impl Actuators {
         [
             ("envoy-rtds", self.envoy_rtds.is_some()),
             ("envoy-admin", self.envoy_admin.is_some()),
+            ("grpc-xds", self.grpc_xds.is_some()),
             ("haproxy", self.haproxy.is_some()),
             ("istio", self.istio.is_some()),
             ("gateway-api", self.gateway_api.is_some()),

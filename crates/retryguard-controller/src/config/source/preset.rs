@@ -6,6 +6,30 @@ use retryguard_policy::reading::{Block, Mistakes};
 /// time-out, which is how an overload looks that answers slowly.
 pub const CODES: [&str; 3] = ["429", "503", "504"];
 
+/// The gRPC status codes that speak of load where nothing else is written. A deadline that has passed is how an overload looks that
+/// answers slowly.
+pub const GRPC_CODES: [&str; 3] = ["UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"];
+
+/// All of them, but OK.
+const GRPC_STATUS: [&str; 16] = [
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
 /// Whose metrics, and which of them are this target's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preset {
@@ -25,6 +49,13 @@ pub enum Preset {
         /// `envoy_cluster_name`.
         cluster: String,
         /// The response codes that are rejections.
+        codes: Vec<String>,
+    },
+    /// gRPC clients, as their OpenTelemetry plugin reports them (gRPC proposal A66).
+    Grpc {
+        /// `grpc_target`.
+        target: String,
+        /// The status codes that are rejections.
         codes: Vec<String>,
     },
     /// A HAProxy backend, as its own exporter reports it.
@@ -63,6 +94,9 @@ impl Preset {
             block
                 .block("envoy", mistakes)
                 .map(|inner| envoy(name, inner, mistakes)),
+            block
+                .block("grpc", mistakes)
+                .map(|inner| grpc(name, inner, mistakes)),
             block.block("haproxy", mistakes).map(|mut inner| {
                 let backend = text(&mut inner, "backend", name, mistakes);
                 inner.close(mistakes);
@@ -89,7 +123,7 @@ impl Preset {
             mistakes.add(
                 block.at(),
                 format!("`{name}` is looked for in {} ways", found.len()),
-                "keep one of istio, envoy, haproxy, linkerd, retryguard, retryguard-client",
+                "keep one of istio, envoy, grpc, haproxy, linkerd, retryguard, retryguard-client",
             );
         }
         found.into_iter().next()
@@ -116,6 +150,27 @@ fn envoy(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Preset {
     };
     block.close(mistakes);
     preset
+}
+
+fn grpc(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Preset {
+    let at = block.at();
+    let target = text(&mut block, "target", &format!("xds:///{name}"), mistakes);
+    let codes = block.texts("codes", "a list of gRPC status codes", mistakes);
+    let codes = codes.unwrap_or_else(|| GRPC_CODES.to_vec());
+    for code in &codes {
+        if !GRPC_STATUS.contains(code) {
+            mistakes.add(
+                at,
+                format!("`{code}` is no gRPC status code of a failure"),
+                "write words such as UNAVAILABLE and RESOURCE_EXHAUSTED",
+            );
+        }
+    }
+    block.close(mistakes);
+    Preset::Grpc {
+        target,
+        codes: codes.into_iter().map(str::to_owned).collect(),
+    }
 }
 
 fn linkerd(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Preset {

@@ -44,7 +44,10 @@ fn the_configurations_that_guides_have_written_are_right() {
     }
     pages.sort_unstable();
     // The Istio guide's is a file of its own, which a test of its manifests reads.
-    assert_eq!(pages, ["aws.md", "envoy.md", "haproxy.md", "policy-server.md"]);
+    assert_eq!(
+        pages,
+        ["aws.md", "envoy.md", "grpc.md", "haproxy.md", "policy-server.md"]
+    );
 }
 
 #[test]

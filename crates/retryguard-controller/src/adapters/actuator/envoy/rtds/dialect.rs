@@ -1,7 +1,7 @@
 //! The two ways in which an Envoy may ask: state of the world, and delta. One layer is all there is, so a delta
 //! answer is the whole layer as well; the dialects differ in their messages only.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use envoy_types::pb::envoy::config::core::v3::{ControlPlane, Node};
 use envoy_types::pb::envoy::service::discovery::v3::{
@@ -11,40 +11,50 @@ use envoy_types::pb::envoy::service::runtime::v3::Runtime;
 use envoy_types::pb::google::protobuf::{Any, Struct, Value, value::Kind};
 use envoy_types::pb::google::rpc::Status as Problem;
 
-use crate::adapters::actuator::envoy::rtds::fleet::{Layer, NodeIdentity, NodeRequest, Update};
+use retryguard_core::ratio::Ratio;
+
+use crate::adapters::actuator::discovery::fleet::{Layer, NodeIdentity, NodeRequest, Update};
+use crate::adapters::actuator::discovery::server::Dialect;
+use crate::adapters::actuator::envoy::keys;
 
 /// The type of resource that is served here.
-pub(super) const TYPE: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime";
+pub(in crate::adapters::actuator) const TYPE: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime";
 /// How this server calls itself.
 const CONTROL_PLANE: &str = "retryguard";
 
-/// One pair of messages.
-pub(super) trait Dialect: Send + 'static {
-    /// What an Envoy sends.
-    type Request: Send + 'static;
-    /// What it is sent.
-    type Response: Send + 'static;
+/// The layer that is served, as far as decisions do not change it.
+#[derive(Debug)]
+pub(in crate::adapters::actuator) struct RuntimeLayer {
+    /// Its name in the Envoys' bootstrap.
+    pub(super) name: String,
+    /// The retry budgets that clusters have of their own.
+    pub(super) budgets: BTreeMap<String, Ratio>,
+}
 
-    /// What a request comes to for the layer `name`; `None` where it is about another type of resource.
-    fn decode(request: Self::Request, name: &str) -> Option<NodeRequest>;
-
-    /// The answer that says it.
-    fn encode(update: &Update, name: &str) -> Self::Response;
+impl RuntimeLayer {
+    pub(in crate::adapters::actuator) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            budgets: BTreeMap::new(),
+        }
+    }
 }
 
 /// State of the world: each request names everything that is wanted.
-#[derive(Debug)]
-pub(super) struct StateOfTheWorld;
+#[derive(Debug, Default)]
+pub(in crate::adapters::actuator) struct StateOfTheWorld;
 
 /// Delta: a request names what is wanted more, or less.
-#[derive(Debug)]
-pub(super) struct Delta;
+#[derive(Debug, Default)]
+pub(in crate::adapters::actuator) struct Delta;
 
 impl Dialect for StateOfTheWorld {
+    type Served = RuntimeLayer;
     type Request = DiscoveryRequest;
     type Response = DiscoveryResponse;
 
-    fn decode(request: DiscoveryRequest, name: &str) -> Option<NodeRequest> {
+    fn decode(&mut self, request: DiscoveryRequest, served: &RuntimeLayer) -> Option<NodeRequest> {
+        let name = served.name.as_str();
         ours(&request.type_url)?;
         Some(NodeRequest {
             node: identity(request.node),
@@ -53,14 +63,15 @@ impl Dialect for StateOfTheWorld {
             foreign: other(&request.resource_names, name),
             version: request.version_info,
             nonce: request.response_nonce,
+            anew: false,
             refusal: request.error_detail.map(message),
         })
     }
 
-    fn encode(update: &Update, name: &str) -> DiscoveryResponse {
+    fn encode(&self, update: &Update, served: &RuntimeLayer) -> DiscoveryResponse {
         DiscoveryResponse {
             version_info: update.layer.version.clone(),
-            resources: vec![resource(&update.layer, name)],
+            resources: vec![resource(&update.layer, served)],
             type_url: TYPE.to_owned(),
             nonce: update.nonce.clone(),
             control_plane: Some(control_plane()),
@@ -70,10 +81,12 @@ impl Dialect for StateOfTheWorld {
 }
 
 impl Dialect for Delta {
+    type Served = RuntimeLayer;
     type Request = DeltaDiscoveryRequest;
     type Response = DeltaDiscoveryResponse;
 
-    fn decode(request: DeltaDiscoveryRequest, name: &str) -> Option<NodeRequest> {
+    fn decode(&mut self, request: DeltaDiscoveryRequest, served: &RuntimeLayer) -> Option<NodeRequest> {
+        let name = served.name.as_str();
         ours(&request.type_url)?;
         let subscribes = &request.resource_names_subscribe;
         let more = has(subscribes, name) || has(subscribes, "*");
@@ -88,17 +101,18 @@ impl Dialect for Delta {
                 .cloned()
                 .unwrap_or_default(),
             nonce: request.response_nonce,
+            anew: false,
             refusal: request.error_detail.map(message),
         })
     }
 
-    fn encode(update: &Update, name: &str) -> DeltaDiscoveryResponse {
+    fn encode(&self, update: &Update, served: &RuntimeLayer) -> DeltaDiscoveryResponse {
         DeltaDiscoveryResponse {
             system_version_info: update.layer.version.clone(),
             resources: vec![Resource {
-                name: name.to_owned(),
+                name: served.name.clone(),
                 version: update.layer.version.clone(),
-                resource: Some(resource(&update.layer, name)),
+                resource: Some(resource(&update.layer, served)),
                 ..Resource::default()
             }],
             type_url: TYPE.to_owned(),
@@ -140,18 +154,22 @@ fn control_plane() -> ControlPlane {
 }
 
 /// An Envoy gets the whole layer whenever anything in it changes, and a thousand Envoys get the same bytes.
-fn resource(layer: &Layer, name: &str) -> Any {
+fn resource(layer: &Layer, served: &RuntimeLayer) -> Any {
     let value = layer.encoded.get_or_init(|| {
         let fields: HashMap<String, Value> = layer
-            .entries
+            .states
             .iter()
+            .flat_map(|(cluster, desired)| {
+                let budget = served.budgets.get(cluster).copied().unwrap_or(Ratio::ONE);
+                keys::entries(cluster, budget, *desired)
+            })
             .map(|(key, number)| {
-                let kind = Some(Kind::NumberValue(*number));
-                (key.clone(), Value { kind })
+                let kind = Some(Kind::NumberValue(number));
+                (key, Value { kind })
             })
             .collect();
         envoy_types::util::pack_any(Runtime {
-            name: name.to_owned(),
+            name: served.name.clone(),
             layer: Some(Struct { fields }),
         })
         .value

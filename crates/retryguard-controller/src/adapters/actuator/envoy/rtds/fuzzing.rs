@@ -1,12 +1,11 @@
 //! What a fuzzer drives: requests of Envoys against the machine behind the port, without the port.
 
-use std::collections::BTreeMap;
-
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest};
 
-use crate::adapters::actuator::envoy::rtds::dialect::{Delta, Dialect as _, StateOfTheWorld};
-use crate::adapters::actuator::envoy::rtds::fleet::{Fleet, MOST_CLUSTERS};
-use crate::adapters::actuator::envoy::rtds::version;
+use crate::adapters::actuator::discovery::fleet::{Fleet, MOST_CLUSTERS};
+use crate::adapters::actuator::discovery::server::Dialect as _;
+use crate::adapters::actuator::discovery::version;
+use crate::adapters::actuator::envoy::rtds::dialect::{Delta, RuntimeLayer, StateOfTheWorld};
 
 const LAYER: &str = "retryguard";
 
@@ -24,7 +23,8 @@ pub enum FuzzedRequest {
 /// # Panics
 /// When a request breaks what the machine promises.
 pub fn play(requests: Vec<FuzzedRequest>) {
-    let mut fleet = Fleet::new(BTreeMap::new());
+    let mut fleet = Fleet::new();
+    let served = RuntimeLayer::new(LAYER);
     fleet.learn();
     let streams: Vec<_> = (0..2).filter_map(|_| fleet.open_stream("fuzzed").ok()).collect();
     let half = requests.len() / 2;
@@ -35,8 +35,8 @@ pub fn play(requests: Vec<FuzzedRequest>) {
         }
         let stream = streams[number % streams.len()];
         let asked = match request {
-            FuzzedRequest::Whole(request) => StateOfTheWorld::decode(*request, LAYER),
-            FuzzedRequest::Delta(request) => Delta::decode(*request, LAYER),
+            FuzzedRequest::Whole(request) => StateOfTheWorld.decode(*request, &served),
+            FuzzedRequest::Delta(request) => Delta.decode(*request, &served),
         };
         let before = fleet.desired_states().clone();
         if let Some(asked) = asked {
@@ -56,7 +56,7 @@ pub fn play(requests: Vec<FuzzedRequest>) {
                 &version::read(&update.layer.version, MOST_CLUSTERS),
                 fleet.desired_states()
             );
-            let _ = StateOfTheWorld::encode(&update, LAYER);
+            let _ = StateOfTheWorld.encode(&update, &served);
         }
         let reach = fleet.reach();
         assert!(reach.accepted + reach.refused + reach.late <= reach.streams);

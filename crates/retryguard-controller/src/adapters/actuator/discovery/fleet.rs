@@ -1,65 +1,68 @@
 //! What the server has said to whom: a machine without sockets.
 //!
+//! The fleet is Envoys that ask for their runtime, or gRPC clients that ask for their routes; both are called nodes, as in
+//! the protocol, and what they are told is called a layer.
+//!
 //! A stream goes through [`Fleet::open_stream`], then [`Fleet::on_request`] for each of its requests, [`Fleet::next_update`] whenever
 //! something may have changed, and [`Fleet::close_stream`]. Nothing is said before it is known what the fleet already
-//! holds (see [`Phase`]), because an Envoy keeps what it has until it is sent something else.
+//! holds (see [`Phase`]), because a node keeps what it has until it is sent something else.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-use crate::adapters::actuator::envoy::keys;
-use crate::adapters::actuator::envoy::rtds::version;
-use crate::adapters::actuator::envoy::rtds::version::ClusterStates;
+use crate::adapters::actuator::discovery::version;
+use crate::adapters::actuator::discovery::version::ClusterStates;
 use crate::domain::state::{RetryState, stricter};
-use retryguard_core::ratio::Ratio;
 
 /// The most streams at once; the next one is refused, which makes its Envoy come back later.
-pub(super) const MOST_STREAMS: usize = 5_000;
+pub(in crate::adapters::actuator) const MOST_STREAMS: usize = 5_000;
 /// The most clusters that desired states are kept for.
-pub(super) const MOST_CLUSTERS: usize = 10_000;
+pub(in crate::adapters::actuator) const MOST_CLUSTERS: usize = 10_000;
 /// Envoys that have gone are remembered for the status, the latest of them.
-pub(super) const MOST_GONE: usize = 100;
+pub(in crate::adapters::actuator) const MOST_GONE: usize = 100;
 /// The longest text of a node that is kept: its name, its address, what it said when it refused.
-pub(super) const LONGEST_TEXT: usize = 512;
+pub(in crate::adapters::actuator) const LONGEST_TEXT: usize = 512;
 
 /// The number of a stream, for as long as this server lives.
-pub(super) type Stream = u64;
+pub(in crate::adapters::actuator) type Stream = u64;
 
 /// What a request of either dialect comes to.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct NodeRequest {
+pub(in crate::adapters::actuator) struct NodeRequest {
     /// Who asks; only the first request of a stream must say it.
-    pub(super) node: Option<NodeIdentity>,
+    pub(in crate::adapters::actuator) node: Option<NodeIdentity>,
     /// Whether our layer is asked for, where the request says anything about that.
-    pub(super) wants: Option<bool>,
+    pub(in crate::adapters::actuator) wants: Option<bool>,
     /// Another layer that is asked for, which this server does not have.
-    pub(super) foreign: Option<String>,
+    pub(in crate::adapters::actuator) foreign: Option<String>,
     /// The version that it holds (first request), or that it has just accepted.
-    pub(super) version: String,
+    pub(in crate::adapters::actuator) version: String,
     /// Which answer this is about; empty on a first request.
-    pub(super) nonce: String,
+    pub(in crate::adapters::actuator) nonce: String,
+    /// What is asked for has changed, so that an answer is due although nothing else has.
+    pub(in crate::adapters::actuator) anew: bool,
     /// Why it refuses that answer.
-    pub(super) refusal: Option<String>,
+    pub(in crate::adapters::actuator) refusal: Option<String>,
 }
 
 /// How an Envoy calls itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct NodeIdentity {
+pub(in crate::adapters::actuator) struct NodeIdentity {
     /// `node.id`.
-    pub(super) id: String,
+    pub(in crate::adapters::actuator) id: String,
     /// `node.cluster`, the name of the service it stands before.
-    pub(super) service: String,
+    pub(in crate::adapters::actuator) service: String,
 }
 
-/// A runtime layer as it is served.
+/// What is served at present.
 #[derive(Debug, Default)]
-pub(super) struct Layer {
+pub(in crate::adapters::actuator) struct Layer {
     /// Its version, which says the same in words.
-    pub(super) version: String,
-    /// Its keys.
-    pub(super) entries: BTreeMap<String, f64>,
-    /// Its bytes as a message, which are the same for every Envoy: made once, by the first stream that sends it.
-    pub(super) encoded: OnceLock<Vec<u8>>,
+    pub(in crate::adapters::actuator) version: String,
+    /// What it says of each cluster.
+    pub(in crate::adapters::actuator) states: ClusterStates,
+    /// Its bytes as a message, where they are the same for every node: made once, by the first stream that sends it.
+    pub(in crate::adapters::actuator) encoded: OnceLock<Vec<u8>>,
 }
 
 impl PartialEq for Layer {
@@ -75,26 +78,26 @@ fn same(one: &Arc<Layer>, other: &Arc<Layer>) -> bool {
 
 /// What a stream is to be sent now.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Update {
+pub(in crate::adapters::actuator) struct Update {
     /// The layer.
-    pub(super) layer: Arc<Layer>,
+    pub(in crate::adapters::actuator) layer: Arc<Layer>,
     /// By which the answer will name it.
-    pub(super) nonce: String,
+    pub(in crate::adapters::actuator) nonce: String,
 }
 
 /// One Envoy, as far as we know.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Node {
+pub(in crate::adapters::actuator) struct Node {
     /// How it calls itself.
-    pub(super) identity: NodeIdentity,
+    pub(in crate::adapters::actuator) identity: NodeIdentity,
     /// Where it connects from.
-    pub(super) address: String,
+    pub(in crate::adapters::actuator) address: String,
     /// The layer that it accepted last.
-    pub(super) accepted: Option<Arc<Layer>>,
+    pub(in crate::adapters::actuator) accepted: Option<Arc<Layer>>,
     /// The version that it refused since, and why.
-    pub(super) refused: Option<(String, String)>,
+    pub(in crate::adapters::actuator) refused: Option<(String, String)>,
     /// A layer that it asks for and that this server does not have.
-    pub(super) foreign: Option<String>,
+    pub(in crate::adapters::actuator) foreign: Option<String>,
     wants: bool,
     sent: Option<Arc<Layer>>,
     nonce: u64,
@@ -111,7 +114,7 @@ impl Node {
     }
 
     /// Whether it has accepted `layer`, and nothing since.
-    pub(super) fn holds(&self, layer: &Arc<Layer>) -> bool {
+    pub(in crate::adapters::actuator) fn holds(&self, layer: &Arc<Layer>) -> bool {
         self.answered(layer) && self.refused.is_none()
     }
 
@@ -144,6 +147,9 @@ impl Node {
                 Some(message) => self.refused = Some((sent.version.clone(), clipped(message))),
             }
         }
+        if ask.anew {
+            self.sent = None;
+        }
     }
 
     /// What it adds to the reach of `layer`.
@@ -165,7 +171,7 @@ impl Node {
 
 /// What the server may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(in crate::adapters::actuator) enum Phase {
     /// We do not act: streams are refused, so that an Envoy looks for the controller that does.
     Idle,
     /// Streams are taken and sent nothing; what they hold is learned.
@@ -176,9 +182,8 @@ pub(super) enum Phase {
 
 /// The server's memory.
 #[derive(Debug)]
-pub(super) struct Fleet {
+pub(in crate::adapters::actuator) struct Fleet {
     phase: Phase,
-    budgets: BTreeMap<String, Ratio>,
     desired_states: ClusterStates,
     layer: Arc<Layer>,
     nodes: BTreeMap<Stream, Node>,
@@ -190,12 +195,11 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// An idle fleet. `budgets` are the retry budgets that clusters have of their own.
+    /// An idle fleet.
     #[must_use]
-    pub(super) fn new(budgets: BTreeMap<String, Ratio>) -> Self {
+    pub(in crate::adapters::actuator) fn new() -> Self {
         let mut fleet = Self {
             phase: Phase::Idle,
-            budgets,
             desired_states: ClusterStates::new(),
             layer: Arc::default(),
             nodes: BTreeMap::new(),
@@ -209,12 +213,12 @@ impl Fleet {
 
     /// What the server may say at present.
     #[must_use]
-    pub(super) fn phase(&self) -> Phase {
+    pub(in crate::adapters::actuator) fn phase(&self) -> Phase {
         self.phase
     }
 
     /// Begins to learn, unless that has begun.
-    pub(super) fn learn(&mut self) {
+    pub(in crate::adapters::actuator) fn learn(&mut self) {
         if self.phase == Phase::Idle {
             self.phase = Phase::Learning;
             self.desired_states.clear();
@@ -223,7 +227,7 @@ impl Fleet {
 
     /// Goes from learning to serving what was learned, for the clusters of each of `targets` alike: the strictest
     /// of what they hold. A cluster that no target has any more is as its user configured it again.
-    pub(super) fn serve<'a>(&mut self, targets: impl Iterator<Item = &'a [String]>) {
+    pub(in crate::adapters::actuator) fn serve<'a>(&mut self, targets: impl Iterator<Item = &'a [String]>) {
         if self.phase != Phase::Learning {
             return;
         }
@@ -245,7 +249,7 @@ impl Fleet {
     }
 
     /// Says nothing more: the streams that are open shall be closed.
-    pub(super) fn stop(&mut self) {
+    pub(in crate::adapters::actuator) fn stop(&mut self) {
         self.phase = Phase::Idle;
         self.desired_states.clear();
         self.compose();
@@ -253,7 +257,7 @@ impl Fleet {
 
     /// What is wanted of each cluster that is not as its user configured it.
     #[must_use]
-    pub(super) fn desired_states(&self) -> &ClusterStates {
+    pub(in crate::adapters::actuator) fn desired_states(&self) -> &ClusterStates {
         &self.desired_states
     }
 
@@ -261,7 +265,11 @@ impl Fleet {
     ///
     /// # Errors
     /// When there are [`MOST_CLUSTERS`] already. The clusters before the one that does not fit are set.
-    pub(super) fn set(&mut self, clusters: &[String], desired: RetryState) -> Result<(), TooManyClusters> {
+    pub(in crate::adapters::actuator) fn set(
+        &mut self,
+        clusters: &[String],
+        desired: RetryState,
+    ) -> Result<(), TooManyClusters> {
         let mut result = Ok(());
         for cluster in clusters {
             if desired == RetryState::Original {
@@ -282,20 +290,9 @@ impl Fleet {
         if version == self.layer.version {
             return;
         }
-        let entries = self
-            .desired_states
-            .iter()
-            .flat_map(|(cluster, desired)| {
-                keys::entries(
-                    cluster,
-                    self.budgets.get(cluster).copied().unwrap_or(Ratio::ONE),
-                    *desired,
-                )
-            })
-            .collect();
         self.layer = Arc::new(Layer {
             version,
-            entries,
+            states: self.desired_states.clone(),
             encoded: OnceLock::new(),
         });
         self.sum_reach();
@@ -321,7 +318,10 @@ impl Fleet {
     ///
     /// # Errors
     /// When we do not act, or there are [`MOST_STREAMS`] already.
-    pub(super) fn open_stream(&mut self, address: &str) -> Result<Stream, StreamRefused> {
+    pub(in crate::adapters::actuator) fn open_stream(
+        &mut self,
+        address: &str,
+    ) -> Result<Stream, StreamRefused> {
         if self.phase == Phase::Idle {
             return Err(StreamRefused::NotActing);
         }
@@ -338,7 +338,7 @@ impl Fleet {
     }
 
     /// A stream said something.
-    pub(super) fn on_request(&mut self, stream: Stream, ask: &NodeRequest) {
+    pub(in crate::adapters::actuator) fn on_request(&mut self, stream: Stream, ask: &NodeRequest) {
         let wants = self.change_node(stream, |node| {
             node.on_request(ask);
             node.wants
@@ -358,7 +358,7 @@ impl Fleet {
 
     /// Whether a stream is to be sent something.
     #[must_use]
-    pub(super) fn has_update(&self, stream: Stream) -> bool {
+    pub(in crate::adapters::actuator) fn has_update(&self, stream: Stream) -> bool {
         self.phase == Phase::Serving
             && self.nodes.get(&stream).is_some_and(|node| {
                 let sent = node.sent.as_ref();
@@ -367,7 +367,7 @@ impl Fleet {
     }
 
     /// What a stream is to be sent now, if anything; it counts as sent.
-    pub(super) fn next_update(&mut self, stream: Stream) -> Option<Update> {
+    pub(in crate::adapters::actuator) fn next_update(&mut self, stream: Stream) -> Option<Update> {
         if !self.has_update(stream) {
             return None;
         }
@@ -384,7 +384,7 @@ impl Fleet {
     }
 
     /// A stream is closed.
-    pub(super) fn close_stream(&mut self, stream: Stream) {
+    pub(in crate::adapters::actuator) fn close_stream(&mut self, stream: Stream) {
         if let Some(node) = self.nodes.remove(&stream) {
             self.reach.remove(node.reach(&self.layer));
             self.gone.retain(|other| other.identity != node.identity);
@@ -397,12 +397,12 @@ impl Fleet {
 
     /// How far the present layer has come.
     #[must_use]
-    pub(super) fn reach(&self) -> Reach {
+    pub(in crate::adapters::actuator) fn reach(&self) -> Reach {
         self.reach
     }
 
     /// A node that has not answered by now is not waited for again until it does.
-    pub(super) fn mark_late(&mut self) {
+    pub(in crate::adapters::actuator) fn mark_late(&mut self) {
         for node in self.nodes.values_mut() {
             node.late |= node.wants && !node.answered(&self.layer);
         }
@@ -410,29 +410,31 @@ impl Fleet {
     }
 
     /// Envoys that are connected, and the latest of those that have gone.
-    pub(super) fn nodes(&self) -> (impl Iterator<Item = &Node>, impl Iterator<Item = &Node>) {
+    pub(in crate::adapters::actuator) fn nodes(
+        &self,
+    ) -> (impl Iterator<Item = &Node>, impl Iterator<Item = &Node>) {
         let connected = |gone: &&Node| !self.nodes.values().any(|node| node.identity == gone.identity);
         (self.nodes.values(), self.gone.iter().filter(connected))
     }
 
     /// The layer that is served.
     #[must_use]
-    pub(super) fn layer(&self) -> &Arc<Layer> {
+    pub(in crate::adapters::actuator) fn layer(&self) -> &Arc<Layer> {
         &self.layer
     }
 }
 
 /// How many streams set our layer, and what they have said to the present one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Reach {
+pub(in crate::adapters::actuator) struct Reach {
     /// How many set it.
-    pub(super) streams: usize,
+    pub(in crate::adapters::actuator) streams: usize,
     /// How many have accepted it.
-    pub(super) accepted: usize,
+    pub(in crate::adapters::actuator) accepted: usize,
     /// How many have refused it.
-    pub(super) refused: usize,
+    pub(in crate::adapters::actuator) refused: usize,
     /// How many have not answered in time.
-    pub(super) late: usize,
+    pub(in crate::adapters::actuator) late: usize,
 }
 
 impl Reach {
@@ -453,18 +455,18 @@ impl Reach {
 
     /// Whether there is no node left to wait for.
     #[must_use]
-    pub(super) fn complete(self) -> bool {
+    pub(in crate::adapters::actuator) fn complete(self) -> bool {
         self.accepted + self.refused + self.late >= self.streams
     }
 }
 
 /// There are [`MOST_CLUSTERS`] already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooManyClusters;
+pub(in crate::adapters::actuator) struct TooManyClusters;
 
 /// Why a stream is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StreamRefused {
+pub(in crate::adapters::actuator) enum StreamRefused {
     /// Another controller acts, or none yet.
     NotActing,
     /// There are [`MOST_STREAMS`].

@@ -4,40 +4,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::adapters::actuator::envoy::rtds::fleet::{
-    Fleet, NodeRequest, Phase, Stream, StreamRefused, Update,
-};
+use crate::adapters::actuator::discovery::fleet::{Fleet, NodeRequest, Phase, Stream, StreamRefused, Update};
 
 /// What the streams and the actuator share. The lock is held for one step of the fleet and never across a wait.
 #[derive(Debug)]
-pub(super) struct SharedFleet {
-    /// The name of the layer that is served.
-    pub(super) layer: String,
+pub(in crate::adapters::actuator) struct SharedFleet<S> {
+    /// What is served besides the decisions: names and settings that do not change.
+    pub(in crate::adapters::actuator) served: S,
     fleet: Mutex<Fleet>,
     /// Moves when there is something to say.
     updates: watch::Sender<()>,
-    /// Moves when an Envoy has answered, come or gone.
+    /// Moves when a node has answered, come or gone.
     responses: watch::Sender<()>,
 }
 
-impl SharedFleet {
-    pub(super) fn new(layer: String, fleet: Fleet) -> Self {
+impl<S> SharedFleet<S> {
+    pub(in crate::adapters::actuator) fn new(served: S) -> Self {
         Self {
-            layer,
-            fleet: Mutex::new(fleet),
+            served,
+            fleet: Mutex::new(Fleet::new()),
             updates: watch::Sender::new(()),
             responses: watch::Sender::new(()),
         }
     }
 
     /// The fleet, to look at or to change without anything to say.
-    pub(super) fn fleet(&self) -> MutexGuard<'_, Fleet> {
+    pub(in crate::adapters::actuator) fn fleet(&self) -> MutexGuard<'_, Fleet> {
         // A step of the fleet that panicked has left it between two valid states at worst: a layer that is sent again.
         self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the fleet and wakes every stream.
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> T {
+    pub(in crate::adapters::actuator) fn change<T>(&self, change: impl FnOnce(&mut Fleet) -> T) -> T {
         let answer = change(&mut self.fleet());
         self.updates.send_replace(());
         self.responses.send_replace(());
@@ -45,25 +43,28 @@ impl SharedFleet {
     }
 
     /// Wakes when there may be something to say.
-    pub(super) fn updates(&self) -> watch::Receiver<()> {
+    pub(in crate::adapters::actuator) fn updates(&self) -> watch::Receiver<()> {
         self.updates.subscribe()
     }
 
-    /// Wakes when an Envoy has answered, come or gone.
-    pub(super) fn responses(&self) -> watch::Receiver<()> {
+    /// Wakes when a node has answered, come or gone.
+    pub(in crate::adapters::actuator) fn responses(&self) -> watch::Receiver<()> {
         self.responses.subscribe()
     }
 }
 
 /// A stream's place at the shared fleet; given back when the stream ends, however it ends.
 #[derive(Debug)]
-pub(super) struct StreamHandle {
-    shared: Arc<SharedFleet>,
+pub(in crate::adapters::actuator) struct StreamHandle<S> {
+    shared: Arc<SharedFleet<S>>,
     stream: Stream,
 }
 
-impl StreamHandle {
-    pub(super) fn take(shared: &Arc<SharedFleet>, address: &str) -> Result<Self, StreamRefused> {
+impl<S> StreamHandle<S> {
+    pub(in crate::adapters::actuator) fn take(
+        shared: &Arc<SharedFleet<S>>,
+        address: &str,
+    ) -> Result<Self, StreamRefused> {
         let stream = shared.fleet().open_stream(address)?;
         Ok(Self {
             shared: Arc::clone(shared),
@@ -71,25 +72,25 @@ impl StreamHandle {
         })
     }
 
-    pub(super) fn on_request(&self, ask: &NodeRequest) {
+    pub(in crate::adapters::actuator) fn on_request(&self, ask: &NodeRequest) {
         self.shared.fleet().on_request(self.stream, ask);
         self.shared.responses.send_replace(());
     }
 
-    pub(super) fn has_update(&self) -> bool {
+    pub(in crate::adapters::actuator) fn has_update(&self) -> bool {
         self.shared.fleet().has_update(self.stream)
     }
 
-    pub(super) fn next_update(&self) -> Option<Update> {
+    pub(in crate::adapters::actuator) fn next_update(&self) -> Option<Update> {
         self.shared.fleet().next_update(self.stream)
     }
 
-    pub(super) fn may_continue(&self) -> bool {
+    pub(in crate::adapters::actuator) fn may_continue(&self) -> bool {
         self.shared.fleet().phase() != Phase::Idle
     }
 }
 
-impl Drop for StreamHandle {
+impl<S> Drop for StreamHandle<S> {
     fn drop(&mut self) {
         self.shared.fleet().close_stream(self.stream);
         self.shared.responses.send_replace(());

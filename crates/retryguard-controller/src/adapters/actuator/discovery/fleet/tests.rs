@@ -5,8 +5,9 @@ use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, Disc
 use envoy_types::pb::google::rpc::Status as Problem;
 use proptest::prelude::*;
 
-use crate::adapters::actuator::envoy::rtds::dialect::{Delta, Dialect as _, StateOfTheWorld, TYPE};
-use crate::adapters::actuator::envoy::rtds::fleet::*;
+use crate::adapters::actuator::discovery::fleet::*;
+use crate::adapters::actuator::discovery::server::Dialect as _;
+use crate::adapters::actuator::envoy::rtds::dialect::{Delta, RuntimeLayer, StateOfTheWorld, TYPE};
 
 fn subscribe(version: &str) -> NodeRequest {
     NodeRequest {
@@ -26,7 +27,7 @@ fn accept(update: &Update) -> NodeRequest {
 }
 
 fn serving() -> Fleet {
-    let mut fleet = Fleet::new(BTreeMap::new());
+    let mut fleet = Fleet::new();
     fleet.learn();
     fleet.serve([["a".to_owned()].as_slice()].into_iter());
     fleet
@@ -34,7 +35,7 @@ fn serving() -> Fleet {
 
 #[test]
 fn no_stream_is_taken_before_we_act_and_no_update_is_sent_before_we_know() {
-    let mut fleet = Fleet::new(BTreeMap::new());
+    let mut fleet = Fleet::new();
     assert_eq!(fleet.open_stream("x"), Err(StreamRefused::NotActing));
     fleet.learn();
     let stream = fleet.open_stream("x").unwrap();
@@ -52,7 +53,7 @@ fn no_stream_is_taken_before_we_act_and_no_update_is_sent_before_we_know() {
 
 #[test]
 fn the_strictest_of_what_is_presented_holds_for_all_clusters_of_a_target() {
-    let mut fleet = Fleet::new(BTreeMap::new());
+    let mut fleet = Fleet::new();
     fleet.learn();
     for version in [
         "retryguard/1 a=1/250000000 stray=off",
@@ -170,7 +171,7 @@ fn texts_of_a_node_are_clipped() {
 /// What streams present while the server learns was kept for each stream, without a limit for all of them.
 #[test]
 fn what_is_learned_has_a_limit_for_all_streams_together() {
-    let mut fleet = Fleet::new(BTreeMap::new());
+    let mut fleet = Fleet::new();
     fleet.learn();
     for stream in 0..3 {
         let names = (0..MOST_CLUSTERS / 2 + 1).map(|number| format!(" {stream}-{number}=off"));
@@ -292,17 +293,18 @@ proptest! {
     /// wanted while the server serves.
     #[test]
     fn no_request_brings_the_fleet_out_of_order(steps in proptest::collection::vec(step(), 0..60)) {
-        let mut fleet = Fleet::new(BTreeMap::new());
+        let mut fleet = Fleet::new();
+        let served = RuntimeLayer::new("retryguard");
         let mut streams: Vec<Stream> = Vec::new();
         for step in steps {
             let before = fleet.desired_states().clone();
             let was_serving = fleet.phase() == Phase::Serving;
             let request = match &step {
                 Step::Whole(stream, request) => {
-                    Some((*stream, StateOfTheWorld::decode((**request).clone(), "retryguard")))
+                    Some((*stream, StateOfTheWorld.decode((**request).clone(), &served)))
                 }
                 Step::Part(stream, request) => {
-                    Some((*stream, Delta::decode((**request).clone(), "retryguard")))
+                    Some((*stream, Delta.decode((**request).clone(), &served)))
                 }
                 _ => None,
             };

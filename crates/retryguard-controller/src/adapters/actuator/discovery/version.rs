@@ -16,11 +16,11 @@ use crate::domain::state::RetryState;
 const PREFIX: &str = "retryguard/1";
 
 /// What is wanted of each cluster; one that is not named is as the user configured it.
-pub(super) type ClusterStates = BTreeMap<String, RetryState>;
+pub(in crate::adapters::actuator) type ClusterStates = BTreeMap<String, RetryState>;
 
 /// The version of a layer that says these desired states.
 #[must_use]
-pub(super) fn write(desired_states: &ClusterStates) -> String {
+pub(in crate::adapters::actuator) fn write(desired_states: &ClusterStates) -> String {
     let mut text = PREFIX.to_owned();
     for (cluster, desired) in desired_states {
         match desired {
@@ -39,7 +39,7 @@ pub(super) fn write(desired_states: &ClusterStates) -> String {
 /// The desired states that a version says. Anything may be presented: what does not read as ours says nothing, and more
 /// than `most` clusters are not read.
 #[must_use]
-pub(super) fn read(version: &str, most: usize) -> ClusterStates {
+pub(in crate::adapters::actuator) fn read(version: &str, most: usize) -> ClusterStates {
     let mut words = version.split(' ');
     if words.next() != Some(PREFIX) {
         return ClusterStates::new();

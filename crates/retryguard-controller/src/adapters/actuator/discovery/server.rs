@@ -1,4 +1,4 @@
-//! The gRPC services, over the shared fleet.
+//! The port of a discovery server, and its streams over the shared fleet.
 
 use std::io;
 use std::pin::Pin;
@@ -6,27 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::{
-    AggregatedDiscoveryService, AggregatedDiscoveryServiceServer,
-};
-use envoy_types::pb::envoy::service::discovery::v3::{
-    DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse,
-};
-use envoy_types::pb::envoy::service::runtime::v3::runtime_discovery_service_server::{
-    RuntimeDiscoveryService, RuntimeDiscoveryServiceServer,
-};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tonic::codegen::tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::service::Interceptor;
-use tonic::service::interceptor::InterceptedService;
 use tonic::transport::server::{Connected, Router, TcpIncoming, TlsConnectInfo};
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::adapters::actuator::envoy::rtds::dialect::{Delta, Dialect, StateOfTheWorld};
-use crate::adapters::actuator::envoy::rtds::fleet::{MOST_STREAMS, StreamRefused};
-use crate::adapters::actuator::envoy::rtds::shared_fleet::{SharedFleet, StreamHandle};
+use crate::adapters::actuator::discovery::fleet::{MOST_STREAMS, NodeRequest, StreamRefused, Update};
+use crate::adapters::actuator::discovery::shared_fleet::{SharedFleet, StreamHandle};
 use crate::adapters::http::connections::{Connection, Connections, Limited, Limits, Share};
 use crate::adapters::http::warn_if_exposed;
 use crate::adapters::start_error::StartError;
@@ -34,37 +23,65 @@ use crate::clock::sleep;
 use crate::config::listen::Listen;
 use crate::secret::Secret;
 
-const WHAT: &str = "envoy-rtds";
+/// One pair of messages, with what one stream must remember of them.
+pub(in crate::adapters::actuator) trait Dialect:
+    Default + Send + 'static
+{
+    /// What is served besides the decisions.
+    type Served: Send + Sync + 'static;
+    /// What a node sends.
+    type Request: Send + 'static;
+    /// What it is sent.
+    type Response: Send + 'static;
+
+    /// What a request comes to for the fleet; `None` where it is about something else.
+    fn decode(&mut self, request: Self::Request, served: &Self::Served) -> Option<NodeRequest>;
+
+    /// The answer that says it.
+    fn encode(&self, update: &Update, served: &Self::Served) -> Self::Response;
+
+    /// Whether an answer is due that the fleet has nothing to do with.
+    fn has_answer(&self) -> bool {
+        false
+    }
+
+    /// That answer.
+    fn next_answer(&mut self, _served: &Self::Served) -> Option<Self::Response> {
+        None
+    }
+}
 
 /// The largest request that is read. An Envoy's first one names its extensions (about 100 KB), and a version that
 /// names every cluster fits.
-pub(super) const LARGEST_REQUEST: usize = 4 * 1024 * 1024;
-/// One Envoy needs one stream, or two when it has several layers.
+pub(in crate::adapters::actuator) const LARGEST_REQUEST: usize = 4 * 1024 * 1024;
+/// One node needs one stream, or two when it has several layers.
 const MOST_STREAMS_PER_CONNECTION: u32 = 8;
-/// An Envoy needs one connection; a few more than streams, for those that are about to close.
+/// A node needs one connection; a few more than streams, for those that are about to close.
 const MOST_CONNECTIONS: usize = MOST_STREAMS + MOST_STREAMS / 8;
-/// An Envoy sends its first request with the stream itself. A stream that says nothing would keep its place for ever.
-pub(super) const FIRST_REQUEST: Duration = Duration::from_secs(30);
+/// A node sends its first request with the stream itself. A stream that says nothing would keep its place for ever.
+const FIRST_REQUEST: Duration = Duration::from_secs(30);
 /// A connection that does not answer a ping within this time is dead, and its place is free again.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Listens and serves until the other end of the channel is dropped. Then open connections are closed as their
-/// streams end: an Envoy that kept one would go on asking a server that is no more.
-pub(super) async fn start(
+/// streams end: a node that kept one would go on asking a server that is no more.
+pub(super) async fn start<S: Send + Sync + 'static>(
+    what: &'static str,
     listen: &Listen,
-    shared: &Arc<SharedFleet>,
+    shared: &Arc<SharedFleet<S>>,
+    services: impl FnOnce(Server, Service<S>, Check) -> Router,
 ) -> Result<oneshot::Sender<()>, StartError> {
-    let check = Check(token(listen)?);
-    let router = router(listen, shared, &check)?;
+    let check = Check(token(what, listen)?);
+    let router = services(server(what, listen)?, Service(Arc::clone(shared)), check);
     let listener = TcpListener::bind(listen.address)
         .await
         .map_err(|error| StartError::Listen {
-            what: WHAT,
+            what,
             address: listen.address.to_string(),
             reason: error.to_string(),
         })?;
     if let Ok(address) = listener.local_addr() {
-        warn_if_exposed(WHAT, address, listen);
+        warn_if_exposed(what, address, listen);
     }
     let incoming = Incoming {
         accepted: TcpIncoming::from(listener).with_nodelay(Some(true)),
@@ -77,51 +94,45 @@ pub(super) async fn start(
             let _ = stopped.await;
         };
         if let Err(error) = router.serve_with_incoming_shutdown(incoming, stopped).await {
-            tracing::error!(%error, "the runtime discovery server has stopped");
+            tracing::error!(%error, what, "the discovery server has stopped");
         }
     });
     Ok(stop)
 }
 
-fn router(listen: &Listen, shared: &Arc<SharedFleet>, check: &Check) -> Result<Router, StartError> {
-    let mut server = Server::builder()
+fn server(what: &'static str, listen: &Listen) -> Result<Server, StartError> {
+    let server = Server::builder()
         .max_concurrent_streams(MOST_STREAMS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE));
-    if let Some(tls) = &listen.tls {
-        let read = |path: &std::path::Path| {
-            std::fs::read(path).map_err(|error| StartError::File {
-                what: WHAT,
-                path: path.display().to_string(),
-                reason: error.to_string(),
-            })
-        };
-        // Checked as on the other ports, whose messages say which file is wrong.
-        crate::adapters::http::server_config(WHAT, tls)?;
-        let identity = Identity::from_pem(read(&tls.certificate)?, read(&tls.key)?);
-        let mut config = ServerTlsConfig::new().identity(identity);
-        if let Some(path) = &tls.client_ca {
-            config = config.client_ca_root(Certificate::from_pem(read(path)?));
-        }
-        server = server.tls_config(config).map_err(|error| StartError::File {
-            what: WHAT,
-            path: tls.certificate.display().to_string(),
+    let Some(tls) = &listen.tls else {
+        return Ok(server);
+    };
+    let read = |path: &std::path::Path| {
+        std::fs::read(path).map_err(|error| StartError::File {
+            what,
+            path: path.display().to_string(),
             reason: error.to_string(),
-        })?;
+        })
+    };
+    // Checked as on the other ports, whose messages say which file is wrong.
+    crate::adapters::http::server_config(what, tls)?;
+    let identity = Identity::from_pem(read(&tls.certificate)?, read(&tls.key)?);
+    let mut config = ServerTlsConfig::new().identity(identity);
+    if let Some(path) = &tls.client_ca {
+        config = config.client_ca_root(Certificate::from_pem(read(path)?));
     }
-    let service = Service(Arc::clone(shared));
-    let runtime =
-        RuntimeDiscoveryServiceServer::new(service.clone()).max_decoding_message_size(LARGEST_REQUEST);
-    let all = AggregatedDiscoveryServiceServer::new(service).max_decoding_message_size(LARGEST_REQUEST);
-    Ok(server
-        .add_service(InterceptedService::new(runtime, check.clone()))
-        .add_service(InterceptedService::new(all, check.clone())))
+    server.tls_config(config).map_err(|error| StartError::File {
+        what,
+        path: tls.certificate.display().to_string(),
+        reason: error.to_string(),
+    })
 }
 
-fn token(listen: &Listen) -> Result<Option<Secret>, StartError> {
+fn token(what: &'static str, listen: &Listen) -> Result<Option<Secret>, StartError> {
     let read = |path: &std::path::PathBuf| {
         Secret::from_file(path).map_err(|error| StartError::File {
-            what: WHAT,
+            what,
             path: path.display().to_string(),
             reason: error.to_string(),
         })
@@ -131,7 +142,7 @@ fn token(listen: &Listen) -> Result<Option<Secret>, StartError> {
 
 /// Asks for the token, where there is one.
 #[derive(Debug, Clone)]
-struct Check(Option<Secret>);
+pub(in crate::adapters::actuator) struct Check(Option<Secret>);
 
 impl Interceptor for Check {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
@@ -204,13 +215,21 @@ impl Connected for Limited<TcpStream> {
     }
 }
 
-#[derive(Debug, Clone)]
-struct Service(Arc<SharedFleet>);
+/// What the gRPC services hand their streams to.
+#[derive(Debug)]
+pub(in crate::adapters::actuator) struct Service<S>(Arc<SharedFleet<S>>);
 
-type Answers<D> = ReceiverStream<Result<<D as Dialect>::Response, Status>>;
+impl<S> Clone for Service<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
-impl Service {
-    fn open<D: Dialect>(
+/// The answers of one stream.
+pub(in crate::adapters::actuator) type Answers<D> = ReceiverStream<Result<<D as Dialect>::Response, Status>>;
+
+impl<S: Send + Sync + 'static> Service<S> {
+    pub(in crate::adapters::actuator) fn open<D: Dialect<Served = S>>(
         &self,
         request: Request<Streaming<D::Request>>,
     ) -> Result<Response<Answers<D>>, Status> {
@@ -219,7 +238,7 @@ impl Service {
         let in_use = peer.map(|peer| peer.connection.in_use());
         let handle = StreamHandle::take(&self.0, &address).map_err(|refusal| match refusal {
             StreamRefused::NotActing => not_acting(),
-            StreamRefused::Full => Status::resource_exhausted("too many Envoys on this controller"),
+            StreamRefused::Full => Status::resource_exhausted("too many streams on this controller"),
         })?;
         // One answer at a time: what a slow reader has not taken is replaced by something newer, not queued.
         let (answers, stream) = mpsc::channel(1);
@@ -234,12 +253,13 @@ impl Service {
 
 /// Moves requests and answers between one stream and the fleet.
 async fn run_stream<D: Dialect>(
-    shared: Arc<SharedFleet>,
-    stream: StreamHandle,
+    shared: Arc<SharedFleet<D::Served>>,
+    stream: StreamHandle<D::Served>,
     mut requests: Streaming<D::Request>,
     answers: mpsc::Sender<Result<D::Response, Status>>,
 ) {
     let mut updates = shared.updates();
+    let mut dialect = D::default();
     let mut first_request = Box::pin(sleep(FIRST_REQUEST));
     let mut mute = true;
     while stream.may_continue() {
@@ -247,16 +267,18 @@ async fn run_stream<D: Dialect>(
             request = requests.message() => match request {
                 Ok(Some(request)) => {
                     mute = false;
-                    if let Some(request) = D::decode(request, &shared.layer) {
+                    if let Some(request) = dialect.decode(request, &shared.served) {
                         stream.on_request(&request);
                     }
                 }
                 Ok(None) | Err(_) => return,
             },
-            place = answers.reserve(), if stream.has_update() => match place {
+            place = answers.reserve(), if dialect.has_answer() || stream.has_update() => match place {
                 Ok(place) => {
-                    if let Some(update) = stream.next_update() {
-                        place.send(Ok(D::encode(&update, &shared.layer)));
+                    if let Some(answer) = dialect.next_answer(&shared.served) {
+                        place.send(Ok(answer));
+                    } else if let Some(update) = stream.next_update() {
+                        place.send(Ok(dialect.encode(&update, &shared.served)));
                     }
                 }
                 Err(_) => return,
@@ -277,53 +299,4 @@ async fn run_stream<D: Dialect>(
 
 fn not_acting() -> Status {
     Status::unavailable("this controller does not act at present; ask the one that does")
-}
-
-#[tonic::async_trait]
-impl RuntimeDiscoveryService for Service {
-    type StreamRuntimeStream = Answers<StateOfTheWorld>;
-    type DeltaRuntimeStream = Answers<Delta>;
-
-    async fn stream_runtime(
-        &self,
-        request: Request<Streaming<DiscoveryRequest>>,
-    ) -> Result<Response<Self::StreamRuntimeStream>, Status> {
-        self.open::<StateOfTheWorld>(request)
-    }
-
-    async fn delta_runtime(
-        &self,
-        request: Request<Streaming<DeltaDiscoveryRequest>>,
-    ) -> Result<Response<Self::DeltaRuntimeStream>, Status> {
-        self.open::<Delta>(request)
-    }
-
-    async fn fetch_runtime(
-        &self,
-        _request: Request<DiscoveryRequest>,
-    ) -> Result<Response<DiscoveryResponse>, Status> {
-        Err(Status::unimplemented(
-            "a fetch cannot be told of changes; use `api_type: GRPC` or `DELTA_GRPC`",
-        ))
-    }
-}
-
-#[tonic::async_trait]
-impl AggregatedDiscoveryService for Service {
-    type StreamAggregatedResourcesStream = Answers<StateOfTheWorld>;
-    type DeltaAggregatedResourcesStream = Answers<Delta>;
-
-    async fn stream_aggregated_resources(
-        &self,
-        request: Request<Streaming<DiscoveryRequest>>,
-    ) -> Result<Response<Self::StreamAggregatedResourcesStream>, Status> {
-        self.open::<StateOfTheWorld>(request)
-    }
-
-    async fn delta_aggregated_resources(
-        &self,
-        request: Request<Streaming<DeltaDiscoveryRequest>>,
-    ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
-        self.open::<Delta>(request)
-    }
 }

@@ -226,10 +226,12 @@ where
                 Step::Send(attempt) => self.as_mut().send(&attempt),
                 Step::Cancel(number) => self.as_mut().cancel(number),
                 Step::Wait => match self.as_mut().poll_attempts(cx) {
-                    Poll::Ready((number, result)) => {
+                    Poll::Ready((number, mut result)) => {
                         let step = self.as_mut().end(number, &result);
                         if let Step::Done(Verdict::Success { number }) = step {
-                            return Poll::Ready(self.succeed(number, result));
+                            let report = self.as_mut().succeed(number, &mut result);
+                            // Mapped here, so that a response is moved once.
+                            return Poll::Ready(result.map_err(|error| self.answered(error, &report)));
                         }
                         *self.as_mut().project().last = Some((number, result));
                         step
@@ -469,30 +471,28 @@ where
         step
     }
 
-    /// Hands on the result that the machine calls a success.
+    /// Concludes a call whose result the machine calls a success.
     #[inline]
-    fn succeed(
-        mut self: Pin<&mut Self>,
-        number: u8,
-        result: Result<S::Response, S::Error>,
-    ) -> Result<S::Response, Error<S::Error>> {
+    fn succeed(mut self: Pin<&mut Self>, number: u8, result: &mut Result<S::Response, S::Error>) -> Report {
         let report = self.as_mut().conclude(&Verdict::Success { number });
         if report.retries > 0 {
             self.shared.tell_gain();
         }
-        match result {
-            Ok(mut response) => {
-                self.protocol.conclude(&mut response, &report);
-                Ok(response)
-            }
-            // An error that the judge reads as an answer like any other ("not found", say).
-            Err(error) => Err(Error::Failed {
-                error,
-                attempts: report.attempts,
-                refusal: Refusal::NotRetryable,
-                retry_after: None,
-                history: std::mem::take(self.project().history),
-            }),
+        if let Ok(response) = result {
+            self.protocol.conclude(response, &report);
+        }
+        report
+    }
+
+    /// An error that the judge reads as an answer like any other ("not found", say).
+    #[cold]
+    fn answered(self: Pin<&mut Self>, error: S::Error, report: &Report) -> Error<S::Error> {
+        Error::Failed {
+            error,
+            attempts: report.attempts,
+            refusal: Refusal::NotRetryable,
+            retry_after: None,
+            history: std::mem::take(self.project().history),
         }
     }
 

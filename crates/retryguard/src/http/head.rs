@@ -53,22 +53,25 @@ impl KeptHead {
     /// The head of the next attempt, with room for so many more headers. The first one leaves a copy if there may be
     /// another.
     #[inline]
-    pub(super) fn attempt<B>(&mut self, body: B, again: bool, room: usize) -> Option<Request<B>> {
-        let held = self.0.as_mut()?;
-        match held.head.take() {
-            Some(head) => {
-                if again {
-                    held.copy(&head);
-                } else {
-                    held.once = true;
-                    held.caller = caller_of(&head.headers);
-                    held.extensions.clone_from(&head.extensions);
-                }
-                Some(Request::from_parts(head, body))
+    pub(super) fn attempt(&mut self, again: bool, room: usize) -> Option<request::Parts> {
+        let held = &mut **self.0.as_mut()?;
+        let Some(head) = &held.head else {
+            return if held.once { None } else { Some(held.again(room)) };
+        };
+        if again {
+            held.headers.reserve(head.headers.len());
+            for (name, value) in &head.headers {
+                held.headers.push((name.clone(), value.clone()));
             }
-            None if held.once => None,
-            None => Some(held.request(body, room)),
+            held.method = head.method.clone();
+            held.uri = head.uri.clone();
+            held.version = head.version;
+        } else {
+            held.once = true;
+            held.caller = caller_of(&head.headers);
         }
+        held.extensions = head.extensions.clone();
+        held.head.take()
     }
 
     #[inline]
@@ -96,31 +99,19 @@ impl KeptHead {
 }
 
 impl Held {
-    #[inline]
-    fn copy(&mut self, head: &request::Parts) {
-        self.headers.reserve(head.headers.len());
-        for (name, value) in &head.headers {
-            self.headers.push((name.clone(), value.clone()));
-        }
-        self.method = head.method.clone();
-        self.uri = head.uri.clone();
-        self.version = head.version;
-        self.extensions = head.extensions.clone();
-    }
-
+    /// The head of a later attempt.
     #[cold]
-    fn request<B>(&self, body: B, room: usize) -> Request<B> {
-        let mut request = Request::new(body);
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.uri.clone();
-        *request.version_mut() = self.version;
-        *request.extensions_mut() = self.extensions.clone();
-        let mut headers = HeaderMap::with_capacity(self.headers.len() + room);
+    fn again(&self, room: usize) -> request::Parts {
+        let mut head = Request::new(()).into_parts().0;
+        head.method = self.method.clone();
+        head.uri = self.uri.clone();
+        head.version = self.version;
+        head.extensions = self.extensions.clone();
+        head.headers = HeaderMap::with_capacity(self.headers.len() + room);
         for (name, value) in &self.headers {
-            headers.append(name, value.clone());
+            head.headers.append(name, value.clone());
         }
-        *request.headers_mut() = headers;
-        request
+        head
     }
 
     /// Forgets the request: its credentials do not stay in memory.
@@ -209,13 +200,13 @@ mod tests {
         let mut kept = KeptHead::new(head());
         let caller = kept.caller();
         for _ in 0..3 {
-            let again = kept.attempt((), true, 2).unwrap();
-            assert_eq!(again.method(), original.method);
-            assert_eq!(again.uri(), &original.uri);
-            assert_eq!(again.version(), original.version);
-            assert_eq!(again.extensions().get::<u8>(), Some(&7));
-            assert_eq!(again.headers(), &original.headers);
-            let accepted: Vec<_> = again.headers().get_all("accept").iter().collect();
+            let again = kept.attempt(true, 2).unwrap();
+            assert_eq!(again.method, original.method);
+            assert_eq!(again.uri, original.uri);
+            assert_eq!(again.version, original.version);
+            assert_eq!(again.extensions.get::<u8>(), Some(&7));
+            assert_eq!(again.headers, original.headers);
+            let accepted: Vec<_> = again.headers.get_all("accept").iter().collect();
             assert_eq!(accepted, ["text/html", "text/plain"]);
             assert_eq!(kept.caller(), caller);
             assert_eq!(kept.extensions().unwrap().get::<u8>(), Some(&7));
@@ -226,8 +217,8 @@ mod tests {
     fn a_request_that_is_sent_once_is_not_copied() {
         let mut kept = KeptHead::new(head());
         let caller = kept.caller();
-        assert!(kept.attempt((), false, 2).is_some());
-        assert!(kept.attempt((), false, 2).is_none());
+        assert!(kept.attempt(false, 2).is_some());
+        assert!(kept.attempt(false, 2).is_none());
         assert_eq!(kept.caller(), caller);
         assert_eq!(kept.extensions().unwrap().get::<u8>(), Some(&7));
     }
@@ -235,7 +226,7 @@ mod tests {
     #[test]
     fn memory_is_used_again_without_what_was_in_it() {
         let mut kept = KeptHead::new(head());
-        let _ = kept.attempt((), true, 0);
+        let _ = kept.attempt(true, 0);
         drop(kept);
         let spare = spare();
         assert!(spare.head.is_none() && spare.headers.is_empty() && spare.extensions.is_empty());

@@ -246,9 +246,9 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
         };
         let body = kept.body.attempt(patience)?;
         let again = kept.again && kept.body.can_replay();
-        let mut request = kept.head.attempt(body, again, tags::MOST)?;
-        self.write_tags(request.headers_mut(), kept.has, kept.feature.as_deref(), sending);
-        Some(request)
+        let mut head = kept.head.attempt(again, tags::MOST)?;
+        self.write_tags(&mut head.headers, kept.has, kept.feature.as_deref(), sending);
+        Some(Request::from_parts(head, body))
     }
 
     #[inline]

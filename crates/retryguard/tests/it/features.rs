@@ -1,4 +1,4 @@
-//! The page of features: each row names a test that exists.
+//! The pages of features and attacks: each row names a test that exists.
 
 use std::path::Path;
 
@@ -24,4 +24,23 @@ fn every_row_of_the_feature_page_names_a_test() {
         shown += 1;
     }
     assert!(shown > 20, "{shown}");
+}
+
+#[test]
+fn every_row_of_the_page_of_attacks_names_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/library-attacks.md")).unwrap();
+    let rows: Vec<_> = page
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .skip(2)
+        .collect();
+    assert!(rows.len() >= 30, "{}", rows.len());
+    for row in rows {
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        assert_eq!(cells.len(), 4, "{row}");
+        let (name, path) = cells[3].trim_matches('`').split_once("` in `").unwrap();
+        let source = std::fs::read_to_string(root.join(path)).unwrap();
+        assert!(source.contains(&format!("fn {name}(")), "{path} has no `{name}`");
+    }
 }

@@ -5,6 +5,7 @@ mod duplicates;
 mod limits;
 mod sharing;
 mod slow_clients;
+mod start;
 mod trust;
 
 use bytes::Bytes;

@@ -5,8 +5,11 @@
 //! a plain function. `cargo xtask evidence library-speed` runs them all and writes `docs/evidence/benchmarks.md`.
 
 mod callgrind;
+#[cfg(feature = "peers")]
+mod clients;
 mod clock;
 mod http;
+mod many;
 mod ours;
 #[cfg(feature = "peers")]
 mod peers;
@@ -15,6 +18,7 @@ mod timing;
 
 pub use callgrind::instructions_per_call;
 pub use http::{HTTP_CLIENT, HTTP_SERVER};
+pub use many::{AT_ONCE, Many, at_once};
 pub use timing::{CROWDS, Timing, crowds, time};
 
 /// Makes calls: as many as it is told, one after the other, on one thread.
@@ -42,6 +46,8 @@ pub fn subjects() -> Vec<Subject> {
     subjects.extend(peers::subjects());
     subjects.extend(ours::subjects());
     subjects.extend(http::subjects());
+    #[cfg(feature = "peers")]
+    subjects.extend(clients::subjects());
     subjects
 }
 

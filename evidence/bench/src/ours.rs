@@ -103,7 +103,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
     ]
 }
 
-fn whole_stack() -> target::Settings {
+pub(crate) fn whole_stack() -> target::Settings {
     target::Settings {
         call: call::Settings::default(),
         breaker: Some(breaker::Settings::default()),

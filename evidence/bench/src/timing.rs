@@ -21,6 +21,9 @@ pub struct Timing {
     pub rounds: usize,
 }
 
+/// How long one round of one subject may take.
+const ROUND: Duration = Duration::from_millis(20);
+
 /// Times every subject in turn, round after round, so that the noise of the machine falls on all alike, and
 /// takes the median of the rounds that were undisturbed.
 #[must_use]
@@ -32,12 +35,25 @@ pub fn time(subjects: &[Subject], rounds: usize, calls: u64, threads: usize) -> 
             (0..threads.max(1)).map(|_| target()).collect()
         })
         .collect();
+    // A round is short, so that subjects whose calls take long make fewer of them in each.
+    let calls: Vec<u64> = callers
+        .iter_mut()
+        .map(|callers| {
+            const FEW: u64 = 100;
+            callers[0](FEW);
+            let began = clock::now();
+            callers[0](FEW);
+            let nanos = (clock::now() - began).as_nanos() / u128::from(FEW);
+            let fit = ROUND.as_nanos() / nanos.max(1);
+            calls.min(u64::try_from(fit).unwrap_or(calls)).max(FEW)
+        })
+        .collect();
     let mut alone = vec![Vec::new(); subjects.len()];
     let mut together = vec![Vec::new(); subjects.len()];
     for _ in 0..rounds {
         for (index, callers) in callers.iter_mut().enumerate() {
-            alone[index].extend(run(&mut callers[..1], calls));
-            together[index].extend(run(callers, calls));
+            alone[index].extend(run(&mut callers[..1], calls[index]));
+            together[index].extend(run(callers, calls[index]));
         }
     }
     alone

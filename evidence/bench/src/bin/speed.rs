@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use retryguard_bench::{CROWDS, crowds, instructions_per_call, subject, subjects, time};
+use retryguard_bench::{AT_ONCE, CROWDS, at_once, crowds, instructions_per_call, subject, subjects, time};
 
 #[derive(Parser)]
 struct Arguments {
@@ -42,6 +42,13 @@ enum Command {
         /// How many calls the threads make together.
         #[arg(long, default_value_t = 50_000)]
         calls: u64,
+    },
+    /// Prints what one of many calls at once on one target takes: how many there are, nanoseconds until it waits, nanoseconds from
+    /// its answer to its end, bytes of its future; tabs between them.
+    Many {
+        /// How often each is timed; the best counts.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
     },
     /// Prints instructions a call of each subject, by callgrind: name, count; a tab between them.
     Instructions {
@@ -96,6 +103,12 @@ fn main() -> anyhow::Result<()> {
                     let figures = crowds(&it, rounds, calls).map(|figure| format!("{figure:.3}"));
                     println!("{}\t{}", it.name, figures.join("\t"));
                 }
+            }
+        }
+        Command::Many { rounds } => {
+            for calls in AT_ONCE {
+                let many = at_once(calls, rounds);
+                println!("{calls}\t{:.0}\t{:.0}\t{}", many.begin, many.end, many.bytes);
             }
         }
         Command::Instructions { name } => {

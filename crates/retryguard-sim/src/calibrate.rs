@@ -50,7 +50,7 @@ pub struct Calibrated {
 }
 
 impl Calibrated {
-    /// The fit as a table, with what must be known about it.
+    /// The fit as a table, with what must be known about it, and in a sentence.
     #[must_use]
     pub fn table(&self) -> String {
         let mut out = format!("{:24}{:>12}{:>12}\n", "without retries", "observed", "simulated");
@@ -61,9 +61,34 @@ impl Calibrated {
         for note in &self.notes {
             out += &format!("note: {note}\n");
         }
-        out
+        out + &self.sentence() + "\n"
+    }
+
+    /// How close the scenario comes to the service.
+    fn sentence(&self) -> String {
+        let row = |name: &str| self.fit.iter().find(|row| row.name == name);
+        let (Some(success), Some(tail)) = (row("successful"), row("p95")) else {
+            return "There is nothing to compare.".to_owned();
+        };
+        let close = (success.observed - success.simulated).abs() <= CLOSE_POINTS
+            && (tail.simulated - tail.observed).abs() <= CLOSE_TAIL * tail.observed;
+        let verdict = if close {
+            "close enough to compare policies in it"
+        } else {
+            "observe a time with calm and busy parts, or give --workers and --deadline"
+        };
+        format!(
+            "The scenario serves {:.1} % of the requests where {:.1} % were served, 95 % of them within {:.0} ms where it took {:.0} ms: \
+             {verdict}.",
+            success.simulated, success.observed, tail.simulated, tail.observed
+        )
     }
 }
+
+/// A scenario is close where it serves as many requests to within so many points, and its 95th percentile differs by at most this
+/// share.
+const CLOSE_POINTS: f64 = 5.0;
+const CLOSE_TAIL: f64 = 0.25;
 
 /// One number, as it was observed and as the scenario has it.
 #[derive(Debug, Clone, PartialEq)]

@@ -44,9 +44,43 @@ pub(super) fn text(summaries: &[Summary], against: &str) -> String {
         rows.push(row);
     }
     format!(
-        "paired differences, ± half of the 95 % confidence interval; in brackets where not significant:\n{}",
-        aligned(&rows)
+        "paired differences, ± half of the 95 % confidence interval; in brackets where not significant:\n{}\n{}\n",
+        aligned(&rows),
+        goodput(summaries, base)
     )
+}
+
+/// Which policies have more and which less goodput than the base, in a sentence.
+fn goodput(summaries: &[Summary], base: &Summary) -> String {
+    let others: Vec<&Summary> = summaries.iter().filter(|it| it.name != base.name).collect();
+    let clear = |sign: f64| -> Vec<&str> {
+        let differs = |other: &&&Summary| {
+            let found = other.difference(base, "goodputPerSecond");
+            found.is_some_and(|it| it.half_width.is_some() && is_significant(&it) && it.mean * sign > 0.0)
+        };
+        let found = others.iter().filter(differs);
+        found.map(|other| other.name.as_str()).collect()
+    };
+    let (more, less) = (clear(1.0), clear(-1.0));
+    let mut parts = Vec::new();
+    if !more.is_empty() {
+        parts.push(format!(
+            "{} served significantly more than {}",
+            more.join(", "),
+            base.name
+        ));
+    }
+    if !less.is_empty() {
+        parts.push(format!(
+            "{} served significantly less than {}",
+            less.join(", "),
+            base.name
+        ));
+    }
+    match parts.is_empty() {
+        true => format!("No policy served significantly more or less than {}.", base.name),
+        false => format!("{}.", parts.join("; ")),
+    }
 }
 
 fn cell(difference: &Estimate, key: &str) -> String {
@@ -125,6 +159,10 @@ mod tests {
         let text = found.text();
         assert!(
             text.contains("paired differences") && text.contains("less none"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("immediate served significantly more than none.\n"),
             "{text}"
         );
         let all: Value = serde_json::from_str(&found.json()).unwrap();

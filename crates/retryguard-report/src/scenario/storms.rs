@@ -52,11 +52,12 @@ impl Storms {
             ]);
         }
         format!(
-            "{}: seed {}, runs that have not recovered from the first fault {} s after it began\n\n{}",
+            "{}: seed {}, runs that have not recovered from the first fault {} s after it began\n\n{}\n{}\n",
             self.scenario,
             self.seed,
             self.seconds,
-            aligned(&rows)
+            aligned(&rows),
+            sentence(&self.policies)
         )
     }
 
@@ -74,5 +75,48 @@ impl Storms {
             "policies": self.policies.iter().map(policy).collect::<Vec<_>>(),
         });
         format!("{all:#}\n")
+    }
+}
+
+/// Under which policy the storm lasted most often, and which always recovered.
+fn sentence(policies: &[(String, Proportion)]) -> String {
+    let Some((worst, most)) = policies.iter().max_by(|a, b| a.1.share().total_cmp(&b.1.share())) else {
+        return "There is no policy to compare.".to_owned();
+    };
+    if most.count == 0 {
+        return format!("Every policy recovered in all {} runs.", most.of);
+    }
+    let calm: Vec<&str> = policies
+        .iter()
+        .filter(|(_, found)| found.count == 0)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let rest = match calm.is_empty() {
+        true => "no policy recovered in all runs".to_owned(),
+        false => format!("{} recovered in all runs", calm.join(", ")),
+    };
+    format!(
+        "{worst} did not recover in {} of {} runs; {rest}.",
+        most.count, most.of
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_says_which_policy_recovers() {
+        let found = |name: &str, count: u32| (name.to_owned(), Proportion { count, of: 20 });
+        let all = [found("none", 0), found("bare", 19), found("guard", 1)];
+        assert_eq!(
+            sentence(&all),
+            "bare did not recover in 19 of 20 runs; none recovered in all runs."
+        );
+        assert_eq!(sentence(&all[..1]), "Every policy recovered in all 20 runs.");
+        assert_eq!(
+            sentence(&all[1..]),
+            "bare did not recover in 19 of 20 runs; no policy recovered in all runs."
+        );
     }
 }

@@ -71,6 +71,11 @@ fn a_saturated_service_is_recognised_and_predicted_at_other_loads() {
     let result = calibrate(&observed, &known()).unwrap();
     assert!(result.scenario.contains("workers: 6\n"), "{}", result.scenario);
     assert!(result.scenario.contains("queue: "), "{}", result.scenario);
+    let table = result.table();
+    assert!(
+        table.ends_with("close enough to compare policies in it.\n"),
+        "{table}"
+    );
     // The same stages, half as much again: a load that was not fitted on.
     for times in [0.5, 1.5, 2.0] {
         let stages: Vec<(f64, f64)> = [(60.0, 20.0), (60.0, 45.0), (60.0, 75.0)]

@@ -2,13 +2,13 @@
 //! property or a limit that stands in their way, 2 for what the user has to give differently.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use retryguard_model::{Value, sweep};
-use retryguard_policy::reading::nearest;
+use retryguard_policy::{Policy, reading::nearest};
 use retryguard_tune::{Lowered, lower};
 
 use crate::foreign;
@@ -113,6 +113,13 @@ impl World {
         let availabilities = availabilities(&self.availability)
             .with_context(|| format!("--availability {}", self.availability))?;
         Ok(lower(&service.target, response, pattern.into(), availabilities)?)
+    }
+
+    /// The policy that [`World::lower`] lowers.
+    pub(crate) fn read(&self) -> anyhow::Result<Policy> {
+        let path = self.policy.as_deref().unwrap_or(Path::new(""));
+        let text = foreign::read(path)?.text;
+        Policy::parse(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
     }
 
     /// The retries of the same service. Without them it is what a pattern is compared with.

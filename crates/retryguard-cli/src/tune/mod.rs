@@ -1,18 +1,14 @@
 //! `retryguard tune`: the retries, or the breaker, that hold the least of the network for at most so much more time; or the
 //! policy that serves most calls in a simulated world.
 
-mod clean;
-mod picture;
 mod scenario;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use retryguard_tune::{Candidate, Found, Lowered, Search, more};
-use serde_json::json;
+use retryguard_tune::{Found, LintedService, Lowered, Search};
 
 use crate::modelled::{Pattern, World, Wrong, exit};
 
@@ -93,30 +89,10 @@ impl Tune {
         let lowered = world.lower().map_err(Wrong)?;
         let (search, found) = tuned(&world, &lowered, self.more_time, self.svg.as_deref())?;
         crate::output::print(&if self.json {
-            self.json(&lowered, &search, &found)
+            found.json(&lowered, &search, self.more_time)
         } else {
-            text(&lowered, &search, &found)
+            found.text(&lowered, &search)
         })
-    }
-
-    fn json(&self, lowered: &Lowered, search: &Search, found: &Found) -> String {
-        let one = |candidate: &Candidate| {
-            let mut keys = (search.keys)(&candidate.chosen, lowered.unit);
-            keys.insert("totalTime".to_owned(), json!(candidate.total));
-            keys.insert("contentionTime".to_owned(), json!(candidate.contention));
-            keys
-        };
-        let mut out = json!({
-            "losses": lowered.losses,
-            "moreTimePercent": self.more_time,
-            "candidates": found.all.len(),
-            "asWritten": one(&found.written),
-            "tuned": one(&found.tuned),
-            "policy": (search.advice)(&found.tuned.chosen, lowered.unit),
-        });
-        out[search.without.1] =
-            json!({"totalTime": found.plain.total, "contentionTime": found.plain.contention});
-        format!("{out:#}\n")
     }
 }
 
@@ -131,38 +107,11 @@ pub(crate) fn tuned(
         Some(Pattern::Breaker) => Search::breaker(lowered, &world.as_retries()?)?,
         _ => Search::retries(lowered)?,
     };
-    let service = clean::Service::of(world)?;
+    let service = LintedService::of(&world.read()?, world.service.as_deref().unwrap_or_default());
     let found = search.run(lowered, more_time, &|proposed| service.passes(proposed))?;
     if let Some(path) = picture {
-        let text = picture::svg(&found, more_time, search.without.0);
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, found.svg(&search, more_time))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok((search, found))
-}
-
-fn text(lowered: &Lowered, search: &Search, found: &Found) -> String {
-    let mut out = String::new();
-    for loss in &lowered.losses {
-        let _ = writeln!(out, "# {loss}");
-    }
-    let costs = |candidate: &Candidate| {
-        format!(
-            "total {:+.1} %, contention {:+.1} %",
-            more(candidate.total, found.plain.total),
-            more(candidate.contention, found.plain.contention)
-        )
-    };
-    let _ = writeln!(out, "{}: {}", search.without.0, costs(&found.plain));
-    for (name, candidate) in [("as written", &found.written), ("tuned", &found.tuned)] {
-        let settings = (search.words)(&candidate.chosen, lowered.unit);
-        let _ = writeln!(out, "{name}: {settings}: {}", costs(candidate));
-    }
-    let _ = writeln!(
-        out,
-        "# in the policy, under the service (it passes `retryguard lint`):"
-    );
-    for line in (search.advice)(&found.tuned.chosen, lowered.unit).lines() {
-        let _ = writeln!(out, "    {line}");
-    }
-    out
 }

@@ -1,13 +1,11 @@
-//! Settings that `tune` proposes must pass the linter.
+//! Settings that are proposed must pass the linter.
 
-use std::{fmt::Write as _, path::Path};
+use std::fmt::Write as _;
 
 use retryguard_policy::{Policy, Severity, lint};
 
-use crate::modelled::World;
-
-/// The service that is tuned, as far as the linter looks at it beside the proposal.
-pub(super) struct Service {
+/// The service that is tuned, as far as the linter looks at it beside a proposal.
+pub struct LintedService {
     /// Lines of keys that the proposal does not have.
     retries: String,
     times: String,
@@ -15,12 +13,11 @@ pub(super) struct Service {
     known: Vec<&'static str>,
 }
 
-impl Service {
-    pub(super) fn of(world: &World) -> anyhow::Result<Self> {
-        let path = world.policy.as_deref().unwrap_or(Path::new(""));
-        let text = crate::foreign::read(path)?.text;
-        let policy = Policy::parse(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-        let service = policy.service(world.service.as_deref().unwrap_or_default());
+impl LintedService {
+    /// A service of a policy.
+    #[must_use]
+    pub fn of(policy: &Policy, name: &str) -> Self {
+        let service = policy.service(name);
         let call = &service.target.call;
         let mut times = String::new();
         for (key, time) in [
@@ -39,11 +36,12 @@ impl Service {
             known: Vec::new(),
         };
         service.known = service.codes("");
-        Ok(service)
+        service
     }
 
     /// Whether the linter finds nothing in the proposed keys beyond notes and what the service has already.
-    pub(super) fn passes(&self, proposed: &str) -> bool {
+    #[must_use]
+    pub fn passes(&self, proposed: &str) -> bool {
         let about_retries = proposed.starts_with("maxRetries");
         self.codes(proposed)
             .iter()

@@ -1,9 +1,10 @@
 //! The trade-off: every setting by its time and its contention, and the line of those that nothing beats.
 
 use retryguard_report::chart::{Figure, Panel, Piece, ticks};
-use retryguard_tune::{Candidate, Found, more};
 
-pub(super) fn svg(found: &Found, more_time: f64, without: &str) -> String {
+use crate::search::{Candidate, Found, more};
+
+pub(crate) fn svg(found: &Found, more_time: f64, without: &str) -> String {
     let place = |candidate: &Candidate| {
         (
             more(candidate.total, found.plain.total),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::{CALLS, Costs, Error, Found, Influence, Lowered, Pattern, Row, Search, answers};
+use crate::{CALLS, Costs, Error, Found, Influence, Lowered, Pattern, Row, Search, answers, more};
 
 /// Influences below this, in percent for 1 %, are not printed as text.
 const SLIGHT: f64 = 0.005;
@@ -112,7 +112,28 @@ impl Report {
                 let _ = writeln!(out, "    {line}");
             }
         }
+        if let Some(sentence) = self.sentence() {
+            let _ = writeln!(out, "\n{sentence}");
+        }
         out
+    }
+
+    /// The lowest availability, at which the pattern matters most, in words.
+    fn sentence(&self) -> Option<String> {
+        let lowest = |costs: &&Costs, other: &&Costs| costs.availability.total_cmp(&other.availability);
+        let written = self.written.iter().min_by(lowest)?;
+        let without = self.without.iter().min_by(lowest)?;
+        let change = more(written.total, without.total);
+        Some(format!(
+            "At an availability of {} the calls take {:.0} % {} time than {}, and {:.0} % of it is spent on attempts that fail instead \
+             of {:.0} %.",
+            written.availability,
+            change.abs(),
+            if change < 0.0 { "less" } else { "more" },
+            self.without_name.0,
+            written.failing_percent(),
+            without.failing_percent()
+        ))
     }
 
     /// With the rows of the model, whose times are in its own units.

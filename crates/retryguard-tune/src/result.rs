@@ -36,7 +36,22 @@ impl Found {
         for line in (search.advice)(&self.tuned.chosen, lowered.unit).lines() {
             let _ = writeln!(out, "    {line}");
         }
+        let _ = writeln!(out, "\n{}", self.sentence());
         out
+    }
+
+    /// The tuned setting beside the written one.
+    fn sentence(&self) -> String {
+        let change = |tuned: f64, written: f64, what: &str| {
+            let change = more(tuned, written);
+            let word = if change < 0.0 { "less" } else { "more" };
+            format!("{:.0} % {word} {what}", change.abs())
+        };
+        format!(
+            "Tuned, the calls take {} and {} than as written.",
+            change(self.tuned.total, self.written.total, "time"),
+            change(self.tuned.contention, self.written.contention, "contention")
+        )
     }
 
     /// For other programs.

@@ -58,6 +58,24 @@ fn an_istio_file_is_imported_with_its_losses_by_line() {
     assert_eq!(run(&["import", &ours]).status.code(), Some(2));
 }
 
+/// The file that the page of the first hour begins with.
+#[test]
+fn the_example_is_imported_judged_and_rendered() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let file = root.join("examples/virtual-service.yaml").display().to_string();
+    let findings = text(&run(&["lint", &file]).stdout);
+    assert!(
+        findings.contains(":13: warning RG001: ")
+            && findings.contains("set `retries.attempts` to 2 or less (VirtualService `payments`, line 9)"),
+        "{findings}"
+    );
+    let policy = scratch("first-hour-policy.yaml", &text(&run(&["import", &file]).stdout));
+    for target in ["envoy", "istio", "gateway-api", "grpc"] {
+        let output = run(&["render", &policy, "--to", target]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+}
+
 /// "What does my mesh do in a storm today?"
 #[test]
 fn lint_simulate_and_check_take_the_file_as_it_is() {

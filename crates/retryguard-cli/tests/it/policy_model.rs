@@ -225,6 +225,11 @@ fn tune_lists_what_the_model_leaves_out() {
     for name in ["without retries: ", "as written: 1 retries", "tuned: "] {
         assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
     }
+    let last = text.lines().last().unwrap_or_default();
+    assert!(
+        last.starts_with("Tuned, the calls take ") && last.ends_with("than as written."),
+        "{last}"
+    );
     let found = json(&payments("tune", &["--json"]));
     let listed = found["losses"].to_string();
     for loss in LOSSES {
@@ -279,6 +284,11 @@ fn check_answers_in_seconds_and_says_what_matters() {
     assert!(
         text.contains("  availability of the target ") && text.contains("  retries "),
         "{text}"
+    );
+    let last = text.lines().last().unwrap_or_default();
+    assert!(
+        last.starts_with("At an availability of 0.6 the calls take "),
+        "{last}"
     );
 
     let picture = scratch("checked.svg");

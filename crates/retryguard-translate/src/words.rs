@@ -29,7 +29,7 @@ pub(crate) fn stands_with_retries(code: &str) -> bool {
 
 /// Whether a cure is not for the block that a finding is about: it names another one, or none can be written.
 pub(crate) fn stands_elsewhere(code: &str, cure: &str) -> bool {
-    matches!(code, "RG015" | "RG016") || cure.contains("has no setting")
+    matches!(code, "RG012" | "RG015" | "RG016" | "RG021") || cure.contains("has no setting")
 }
 
 /// The words of one system. A cure may say `{service}`.
@@ -115,10 +115,7 @@ impl Words {
                 "retry at one layer only: {} here where `{{service}}` itself retries, or where the layer above does",
                 self.none
             )),
-            "RG018" => Some(format!(
-                "remove {}, or lower it to a wait that the retries reach",
-                self.cap_key
-            )),
+            "RG018" => Some(format!("lower {} to a wait that the retries reach", self.cap_key)),
             "RG019" => Some(if self.attempt_timeout.is_empty() {
                 "give every attempt a timeout in the client's code, a little above the 99th percentile of `{service}`".to_owned()
             } else {
@@ -266,7 +263,7 @@ const GRPC: Words = Words {
     idempotent: "list the idempotent methods by name in a method config with `retryPolicy`, and leave it out for the others",
     budget: "write `\"retryThrottling\": {\"maxTokens\": 10, \"tokenRatio\": 0.1}` beside `methodConfig`",
     less_budget: "lower `tokenRatio` of `retryThrottling` to 0.2 or less",
-    guard: "gRPC has no setting for this: a client of the policy server takes `maxRetries` from a controller that measures",
+    guard: "gRPC has no setting for this: `retryguard controller` tells clients over xDS how often to retry",
     breaker: "lower `maxAttempts`",
     hedge: "write `retryThrottling` beside `methodConfig`: it holds for hedges, too",
     gate: "a server can send `grpc-retry-pushback-ms`, which gRPC obeys for the call that met it",

@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 
 /// The calls of the shorter of two runs, and how many more the longer one makes: start and end cancel out in
 /// the difference. Many, because one peer calibrates a clock at its start, which is not quite steady.
-const SHORTER: u64 = 5_000;
-const MORE: u64 = 60_000;
+const SHORTER: u64 = 3_000;
+const MORE: u64 = 30_000;
 
 /// The same for calls that take long: a call over HTTP/2 would keep callgrind busy for many minutes.
 const FEW: u64 = 500;

@@ -8,7 +8,7 @@ use std::{
     hint::black_box,
     pin::{Pin, pin},
     sync::{Arc, Mutex},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -28,7 +28,10 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::{Caller, Subject, service::drive};
+use crate::{
+    Caller, Subject,
+    service::{drive, waker},
+};
 
 pub(crate) fn subjects() -> Vec<Subject> {
     let subject = |name, package, what, peer, target| Subject {
@@ -162,7 +165,8 @@ where
 {
     let request = get();
     Box::new(move |calls| {
-        let mut cx = Context::from_waker(Waker::noop());
+        let waker = waker();
+        let mut cx = Context::from_waker(&waker);
         for _ in 0..calls {
             let request = request.try_clone().expect("without a body");
             let future = pin!(service.call(black_box(request)));
@@ -180,7 +184,8 @@ fn reqwest_retry() -> Box<dyn Fn() -> Caller> {
     Box::new(move || {
         let (client, request) = (client.clone(), get());
         Box::new(move |calls| {
-            let mut cx = Context::from_waker(Waker::noop());
+            let waker = waker();
+            let mut cx = Context::from_waker(&waker);
             for _ in 0..calls {
                 let request = request.try_clone().expect("without a body");
                 let future = pin!(client.execute(black_box(request)));

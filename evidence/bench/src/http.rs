@@ -6,7 +6,7 @@ use std::{
     hint::black_box,
     pin::Pin,
     pin::pin,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
 use bytes::Bytes;
@@ -16,7 +16,10 @@ use retryguard::{Policy, http::HttpLayer, server::ServerLayer};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::{Caller, Subject, service::drive};
+use crate::{
+    Caller, Subject,
+    service::{drive, waker},
+};
 
 /// The names of the two subjects that are gated.
 pub const HTTP_CLIENT: &str = "http";
@@ -118,7 +121,8 @@ where
     S: Service<Request<Nothing>> + Send + 'static,
 {
     Box::new(move |calls| {
-        let mut cx = Context::from_waker(Waker::noop());
+        let waker = waker();
+        let mut cx = Context::from_waker(&waker);
         for _ in 0..calls {
             let ready = service.poll_ready(&mut cx);
             assert!(matches!(ready, Poll::Ready(Ok(()))), "always ready");

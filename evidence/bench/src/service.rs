@@ -68,7 +68,7 @@ where
     S: Service<u64> + Send + 'static,
 {
     Box::new(move |calls| {
-        let waker = WAKER.with(Waker::clone);
+        let waker = waker();
         let mut cx = Context::from_waker(&waker);
         for request in 0..calls {
             let ready = service.poll_ready(&mut cx);
@@ -88,6 +88,11 @@ pub(crate) fn drive<F: Future>(cx: &mut Context<'_>, mut future: Pin<&mut F>) ->
         }
         std::thread::park();
     }
+}
+
+/// Wakes this thread: some peers wait for each other's locks.
+pub(crate) fn waker() -> Waker {
+    WAKER.with(Waker::clone)
 }
 
 thread_local! {

@@ -22,7 +22,7 @@ enum Command {
         /// Only these; all of them where none is named.
         names: Vec<String>,
         /// How often each subject is timed.
-        #[arg(long, default_value_t = 301)]
+        #[arg(long, default_value_t = 151)]
         rounds: usize,
         /// How many calls one timing consists of.
         #[arg(long, default_value_t = 5_000)]

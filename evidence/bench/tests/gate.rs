@@ -9,7 +9,7 @@ use retryguard_bench::{HTTP_CLIENT, HTTP_SERVER, WHOLE_STACK, subject};
 const INSTRUCTIONS: [(&str, u64); 4] = [
     (WHOLE_STACK, 950),
     (retryguard_bench::DEFAULT_POLICY, 1_185),
-    (HTTP_CLIENT, 6_350),
+    (HTTP_CLIENT, 6_250),
     (HTTP_SERVER, 3_390),
 ];
 

@@ -199,12 +199,18 @@ fn page(
         );
         if alone > 1.0 || together > 1.0 || instructions > 1.0 {
             behind.push(format!(
-                "- {}: {:.0} ns and {:.0} instructions, {} ({}) {:.0} ns and {:.0}.",
-                it.what, it.alone, it.instructions, peer.package, peer.what, peer.alone, peer.instructions
+                "- {}: {} ns and {:.0} instructions, {} ({}) {} ns and {:.0}.",
+                it.what,
+                figure(it.alone, 0),
+                it.instructions,
+                peer.package,
+                peer.what,
+                figure(peer.alone, 0),
+                peer.instructions
             ));
         }
     }
-    page += &crowd_table(subjects, crowds);
+    page += &crowd_table(subjects, crowds, load.is_some_and(is_busy));
     page += &many_table(many);
     page += "\n## Where we are not there\n\n";
     page += &aims(subjects);
@@ -218,8 +224,11 @@ fn page(
 }
 
 /// What many threads on one target do together, beside what one does.
-fn crowd_table(subjects: &[Subject], crowds: &Table) -> String {
+fn crowd_table(subjects: &[Subject], crowds: &Table, busy: bool) -> String {
     let mut told = String::from(CROWD_HEAD);
+    if busy {
+        told += CROWD_OF_A_BUSY_MACHINE;
+    }
     let threads = crowds.get("threads").map_or(&[][..], Vec::as_slice);
     told += "| call | package |";
     for count in threads {
@@ -353,6 +362,11 @@ fn load() -> Option<f64> {
     told.split_whitespace().next()?.parse().ok()
 }
 
+/// Whether other work disturbs what is timed.
+fn is_busy(load: f64) -> bool {
+    load > 0.5
+}
+
 fn machine(load: Option<f64>) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -367,7 +381,7 @@ fn machine(load: Option<f64>) -> String {
     let mut told =
         format!("\nMeasured on {model}, {cores} cores, {rustc}, the release profile of this workspace.\n");
     if let Some(load) = load {
-        let busy = if load > 0.5 {
+        let busy = if is_busy(load) {
             ": **the machine was busy with other work**, so that only the ratios of times within this run mean something, and \
              those of several threads little. Instructions and allocations do not depend on it"
         } else {
@@ -400,6 +414,12 @@ const CROWD_HEAD: &str = "
 How many calls all threads together make in a second, as a multiple of what one thread makes: the best of five short rounds of
 the same run. 1 means that further threads add nothing, and below 1 they are in each other's way. With more threads than cores a
 thread is interrupted now and then while it holds the lock, and the others wait for it.
+
+";
+
+const CROWD_OF_A_BUSY_MACHINE: &str = "\
+**The machine was busy with other work in this run**: threads waited for a core and not for each other, and a figure above the number of
+cores is noise. The table says something only of a quiet machine.
 
 ";
 

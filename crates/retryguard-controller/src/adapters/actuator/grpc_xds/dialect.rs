@@ -179,7 +179,11 @@ fn response(type_url: &str, version: &str, nonce: &str, resources: Vec<Any>) -> 
 mod tests {
     use std::time::Duration;
 
+    use envoy_types::pb::google::rpc::Status as Problem;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::adapters::actuator::discovery::fleet::Fleet;
 
     fn services() -> Services {
         let target = |service: &str| Target {
@@ -244,5 +248,60 @@ mod tests {
         );
         let asked = client.decode(ask(LISTENERS, &["nobody"], ""), &services).unwrap();
         assert_eq!((asked.foreign.as_deref(), asked.wants), (Some("nobody"), None));
+    }
+
+    fn any_request() -> impl Strategy<Value = DiscoveryRequest> {
+        let type_url = prop_oneof![
+            Just(LISTENERS),
+            Just(CLUSTERS),
+            Just(ROUTES),
+            Just(""),
+            Just("other")
+        ];
+        let name = prop_oneof![Just("reviews"), Just("ratings"), Just("nobody"), Just("")];
+        let names = proptest::collection::vec(name, 0..4);
+        let version = prop_oneof![Just(""), Just("retryguard/1 reviews=off"), Just("7")];
+        let nonce = prop_oneof![Just(""), Just("1"), Just("2"), Just("x")];
+        (type_url, names, version, nonce, any::<bool>()).prop_map(
+            |(type_url, names, version, nonce, refuses)| DiscoveryRequest {
+                version_info: version.to_owned(),
+                error_detail: refuses.then(Problem::default),
+                ..ask(type_url, &names, nonce)
+            },
+        )
+    }
+
+    proptest! {
+        /// Whatever a client sends: each request is answered once at the most besides the routes, nothing but known services is in an
+        /// answer, routes are sent only where they are asked for, and no request changes what is served.
+        #[test]
+        fn no_request_brings_a_stream_out_of_order(requests in proptest::collection::vec(any_request(), 0..40)) {
+            let services = services();
+            let mut client = Client::default();
+            let mut fleet = Fleet::new();
+            fleet.learn();
+            let stream = fleet.open_stream("x").unwrap();
+            fleet.serve(std::iter::empty());
+            fleet.set(&["reviews".to_owned()], RetryState::Off).unwrap();
+            let version = fleet.layer().version.clone();
+            for request in requests {
+                if let Some(asked) = client.decode(request, &services) {
+                    fleet.on_request(stream, &asked);
+                }
+                if let Some(answer) = client.next_answer(&services) {
+                    prop_assert!(answer.resources.len() <= 2);
+                    prop_assert!(answer.type_url != ROUTES);
+                }
+                prop_assert!(!client.has_answer());
+                if let Some(update) = fleet.next_update(stream) {
+                    let answer = client.encode(&update, &services);
+                    prop_assert!(!client.routes.is_empty());
+                    prop_assert_eq!(answer.resources.len(), client.routes.len());
+                    prop_assert_eq!(&answer.version_info, &version);
+                }
+                prop_assert!(fleet.next_update(stream).is_none());
+            }
+            prop_assert_eq!(&fleet.layer().version, &version);
+        }
     }
 }

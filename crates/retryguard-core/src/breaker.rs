@@ -197,6 +197,9 @@ const AVERAGED: f64 = 1.0 / 64.0;
 /// fail in a row.
 const TIMEOUT: f64 = 0.5;
 const REJECTION: f64 = 0.25;
+/// From this time between attempts on, in nanoseconds, a timeout counts as much as other failures: those of a client that
+/// makes few calls are so far apart that a queue that they all meet has lasted.
+const FEW: f64 = 0.5e9;
 /// A probe that has not ended after this time is lost (`Silence`).
 const LOST: Duration = Duration::from_secs(10);
 /// How much rarer probes may be after timeouts.
@@ -445,9 +448,9 @@ impl Breaker {
                 }
                 self.consecutive = self.consecutive.saturating_add(1);
                 self.silence += match end {
-                    End::TimedOut => TIMEOUT,
+                    End::TimedOut if self.gap < FEW => TIMEOUT,
                     End::Rejected => REJECTION,
-                    End::Failed | End::Healthy => 1.0,
+                    End::TimedOut | End::Failed | End::Healthy => 1.0,
                 };
                 let needed = LUCK / -(self.failing.clamp(0.01, 0.97)).ln();
                 self.silence >= needed.max(f64::from(least))

@@ -279,19 +279,17 @@ impl Bulkhead {
         if self.try_acquire_at(now) {
             return Ok(Place::Taken);
         }
-        if waiter.inner && self.limiter.is_some() {
-            self.take(now);
-            return Ok(Place::Taken);
-        }
         if let Some(limiter) = &mut self.limiter {
+            if waiter.inner && self.taken < limiter.inner_places() {
+                self.take(now);
+                return Ok(Place::Taken);
+            }
             limiter.on_met();
+            if waiter.inner {
+                return Err(Refusal::BulkheadFull);
+            }
         }
-        let most = if waiter.inner {
-            self.normal().min(self.settings.waiting)
-        } else {
-            self.settings.waiting
-        };
-        if self.settings.wait.is_zero() || self.queue.len() >= most as usize {
+        if self.settings.wait.is_zero() || self.queue.len() >= self.settings.waiting as usize {
             return Err(Refusal::BulkheadFull);
         }
         self.queue.join(waiter.ticket, waiter.deadline, now);

@@ -83,8 +83,10 @@ pub(crate) struct Limiter {
 
 /// The share of rejections from which a slow target is congested.
 const REJECTIONS: f64 = 0.05;
-/// What a timeout leaves of the rate at which a client sends, what a success adds to it, and the least.
+/// What a timeout leaves of the rate at which a client sends, the same for one that makes few calls and would need minutes
+/// for small steps, what a success adds to it, and the least.
 const SLOWER: f64 = 0.7;
+const SLOWER_FEW: f64 = 0.5;
 const FASTER: f64 = 0.05;
 const LEAST_SHARE: f64 = 0.1;
 /// A smaller share of timeouts is taken for lost messages: by a client that makes few calls, and by others.
@@ -141,6 +143,21 @@ impl Limiter {
     )]
     pub(crate) fn places(&self) -> u32 {
         (self.limit.min(f64::from(self.settings.most)) as u32).max(1)
+    }
+
+    /// The same for calls that are made while a request is served. They hold that request's worker, so they do not wait
+    /// and are refused beyond this. As many as in normal times may be under way, with room for their variation, and fewer
+    /// where attempts are rejected or run out of their time: what is sent then does more harm than a refusal.
+    #[cold]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a double saturates"
+    )]
+    pub(crate) fn inner_places(&self) -> u32 {
+        let answered = 1.0 - self.rejected;
+        self.places()
+            .max((peak(self.normal) * answered * answered) as u32)
     }
 
     /// Attempts under way in normal times, rounded up.
@@ -231,7 +248,8 @@ impl Limiter {
         self.late += (f64::from(u8::from(end == End::TimedOut)) - self.late) * weight.max(0.125);
         match end {
             End::TimedOut if now >= self.share_settled && self.is_late(pace) => {
-                self.share = (self.share * SLOWER).max(LEAST_SHARE);
+                let kept = if self.gap > FEW { SLOWER_FEW } else { SLOWER };
+                self.share = (self.share * kept).max(LEAST_SHARE);
                 self.share_settled = now.after(pace.allowed_span());
             }
             End::Success if self.share < 1.0 => {
@@ -294,14 +312,12 @@ impl Limiter {
         reason = "a cast from a double saturates"
     )]
     fn cut(&mut self, aim: f64, pace: &Pace, now: Instant) {
-        // What is under way on average, and room for its variation.
-        let peak = self.used + 2.0 * self.used.sqrt() + 1.0;
         let least = if self.rejected > ANSWERED {
             LEAST
         } else {
             LEAST_ANSWERED
         };
-        self.limit = (self.limit.min(peak) * aim.clamp(CUT, 0.97)).max(least * self.normal);
+        self.limit = (self.limit.min(peak(self.used)) * aim.clamp(CUT, 0.97)).max(least * self.normal);
         self.threshold = self.limit;
         self.met = false;
         self.settled = Instant::from_nanos(now.as_nanos().saturating_add(pace.recent() as u64));
@@ -317,4 +333,9 @@ impl Limiter {
         };
         self.met = false;
     }
+}
+
+/// Attempts that are under way at most, where so many are on average: with room for their variation.
+fn peak(average: f64) -> f64 {
+    average + 2.0 * average.sqrt() + 1.0
 }

@@ -11,8 +11,9 @@
 //! - so is three quarters of the time that callers usually give, if that is twice the usual answer: where all callers
 //!   wait for half a second, half a second of silence counts, however slow the last answers were;
 //! - while no answer is known, [`Patience::UNKNOWN`];
-//! - after [`Patience::SILENT`] timeouts in a row without any answer, [`Patience::LEAST`]: nothing is known of a target that
-//!   never answers, and a client that starts during an incident must learn of it as well.
+//! - after [`Patience::SILENT`] timeouts in a row without any answer, [`Patience::LEAST`]; after [`Patience::NEVER_ANSWERED`]
+//!   where none has ever come: nothing is known of such a target, and a client that starts during an incident must learn
+//!   of it within its first calls.
 //!
 //! A timeout after less than that counts nowhere: not in breaker, guard, throttle, budget or hedge.
 //!
@@ -40,6 +41,7 @@ impl Patience {
     /// Below this, the scheduler of our own machine is as likely the cause as the target.
     const LEAST: Duration = Duration::from_millis(50);
     const SILENT: u8 = 8;
+    const NEVER_ANSWERED: u8 = 2;
     /// Longer than nearly every interactive answer takes.
     const UNKNOWN: Duration = Duration::from_secs(1);
 
@@ -71,7 +73,12 @@ impl Patience {
             return enough;
         }
         self.silent = self.silent.saturating_add(1);
-        self.silent > Self::SILENT
+        let most = if self.slowest == 0 {
+            Self::NEVER_ANSWERED
+        } else {
+            Self::SILENT
+        };
+        self.silent > most
     }
 }
 
@@ -136,13 +143,16 @@ mod tests {
     #[test]
     fn a_target_that_never_answers_is_noticed_after_some_timeouts() {
         let mut patience = Patience::default();
-        for _ in 0..Patience::SILENT {
+        for _ in 0..Patience::NEVER_ANSWERED {
             assert!(!patience.is_enough(millis(50), None, &rules()));
         }
         assert!(!patience.is_enough(millis(49), None, &rules()), "too short");
         assert!(patience.is_enough(millis(50), None, &rules()));
         patience.on_success(nanos(millis(300)));
-        assert!(!patience.is_enough(millis(50), None, &rules()));
+        for _ in 0..Patience::SILENT {
+            assert!(!patience.is_enough(millis(50), None, &rules()));
+        }
+        assert!(patience.is_enough(millis(50), None, &rules()));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The adaptive limit: felt where attempts do harm, and nowhere else.
 
 use retryguard_core::{
-    FailureKind, Outcome, Target,
+    FailureKind, Outcome, Refusal, Target,
     bulkhead::{self, Limit},
-    call::Step,
+    call::{Step, Verdict},
     chance::Lowest,
     limiter,
     target::Settings,
@@ -94,4 +94,36 @@ fn while_late_answers_come_it_stays_near_what_is_normal() {
     rounds(&mut target, now, 60, 700, 3, &failed(FailureKind::Overload));
     let rejected = target.limit();
     assert!(rejected < answered, "{rejected} where some are rejected");
+}
+
+/// How many of a hundred calls that are made at once while requests are served may send.
+fn inner_places(target: &mut Target, now: u64) -> usize {
+    let mut calls: Vec<_> = (0..100).map(|ticket| call(ticket).within_request()).collect();
+    let sent = calls
+        .iter_mut()
+        .map(|call| call.start(target, at(now), &mut Lowest))
+        .filter(|step| match step {
+            Step::Send(_) => true,
+            Step::Done(Verdict::Refused { refusal, .. }) => {
+                assert_eq!(*refusal, Refusal::BulkheadFull);
+                false
+            }
+            other => panic!("{other:?}: it neither sends nor is refused"),
+        })
+        .count();
+    calls.iter_mut().for_each(|call| call.abandon(target));
+    sent
+}
+
+#[test]
+fn calls_made_while_a_request_is_served_are_refused_rather_than_made_to_wait() {
+    let mut target = limited();
+    let now = rounds(&mut target, 0, 100, 20, u64::MAX, &Outcome::Success);
+    assert_eq!(inner_places(&mut target, now), 100, "nothing is limited yet");
+    let now = rounds(&mut target, now, 60, 700, u64::MAX, &Outcome::Success);
+    // 4.5 on average, with room for their variation: 4.5 + 2 * 2.1 + 1.
+    assert_eq!(inner_places(&mut target, now), 9, "late, and all are answered");
+    let now = rounds(&mut target, now, 60, 700, 1, &failed(FailureKind::Overload));
+    let rejected = inner_places(&mut target, now);
+    assert!((1..=3).contains(&rejected), "{rejected} where all are rejected");
 }

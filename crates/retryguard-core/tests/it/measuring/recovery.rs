@@ -61,6 +61,28 @@ fn a_success_between_failures_keeps_it_closed() {
     assert_eq!(target.breaker_state(), breaker::State::Closed);
 }
 
+/// After how many timeouts in a row, so many milliseconds apart, a target is taken for down.
+fn timeouts_until_down(gap: u64) -> u64 {
+    let mut target = target(Settings {
+        breaker: Some(breaker(WhenDown::Fail)),
+        ..plain()
+    });
+    (0..20).for_each(|number| one_attempt(&Outcome::Success, &mut target, at(gap * number)));
+    (20..60)
+        .find(|number| {
+            one_attempt(&failed(FailureKind::Timeout), &mut target, at(gap * number));
+            target.breaker_state() == breaker::State::Open
+        })
+        .expect("a target that never answers is taken for down")
+        - 19
+}
+
+#[test]
+fn timeouts_of_a_client_that_makes_few_calls_count_in_full() {
+    assert_eq!(timeouts_until_down(10), 20);
+    assert_eq!(timeouts_until_down(1000), 10);
+}
+
 /// Where nine of ten attempts fail at random, ten failures in a row are no outage.
 #[test]
 fn common_failures_need_a_longer_run() {

@@ -39,7 +39,6 @@ pub fn run(profile: &str) -> anyhow::Result<()> {
         "build",
         &[
             "bud",
-            "--layers",
             "--pull-never",
             "--build-arg",
             &profile,

@@ -1,11 +1,12 @@
 //! The system: five services over loopback HTTP on our own library.
 
+mod folder;
 mod host;
 mod keys;
 mod node;
 mod snapshot;
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
 use retryguard::Policy;
@@ -27,6 +28,7 @@ use crate::{
     recorder,
     settings::Settings,
 };
+use folder::Folder;
 pub(crate) use host::Port;
 #[cfg(feature = "real")]
 pub(crate) use node::token;
@@ -41,8 +43,8 @@ pub struct System {
     token: Arc<str>,
     addresses: Arc<BTreeMap<Name, SocketAddr>>,
     nodes: Vec<Node>,
-    /// Removed with everything in it when the system is dropped; none where the user named a folder.
-    folder: Option<tempfile::TempDir>,
+    /// The last field: it is dropped after what uses it.
+    folder: Folder,
 }
 
 impl System {
@@ -63,7 +65,7 @@ impl System {
         let text = settings.scale.policy(&settings.policy);
         let policy =
             Policy::parse(&text).map_err(|mistakes| anyhow::anyhow!("the policy is wrong:\n{mistakes}"))?;
-        let (folder, path) = folder(&settings)?;
+        let folder = Folder::new(settings.folder.as_deref())?;
         let mut ports = Vec::new();
         let mut addresses = BTreeMap::new();
         for (name, wanted) in Name::ALL.into_iter().zip(settings.addresses.0) {
@@ -86,7 +88,7 @@ impl System {
             folder,
         };
         for (name, port) in ports {
-            let database = Database::open(&system.settings.backing, &path, name).await?;
+            let database = Database::open(&system.settings.backing, system.folder.path(), name).await?;
             let site = system.site(name, database);
             let ground = Ground {
                 address: port.address,
@@ -178,20 +180,5 @@ impl System {
         for node in self.nodes.drain(..) {
             node.stop().await;
         }
-        drop(self.folder.take());
     }
-}
-
-fn folder(settings: &Settings) -> anyhow::Result<(Option<tempfile::TempDir>, PathBuf)> {
-    if let Some(path) = &settings.folder {
-        std::fs::create_dir_all(path)
-            .with_context(|| format!("cannot make the folder {}", path.display()))?;
-        return Ok((None, path.clone()));
-    }
-    let folder = tempfile::Builder::new()
-        .prefix("retryguard-lab-")
-        .tempdir()
-        .context("cannot make a temporary folder for the databases")?;
-    let path = folder.path().to_owned();
-    Ok((Some(folder), path))
 }

@@ -75,7 +75,7 @@ async fn order(
     item: &str,
     commit: bool,
 ) -> anyhow::Result<()> {
-    let mut transaction = shop.begin_with("BEGIN IMMEDIATE").await?;
+    let mut transaction = retryguard_store::sqlite::begin(shop).await?;
     sqlx::query("INSERT INTO orders (item) VALUES (?)")
         .bind(item)
         .execute(&mut *transaction)
@@ -107,7 +107,7 @@ async fn notify(
     let text = String::from_utf8_lossy(&message.payload).into_owned();
     let customer = message.key.clone().unwrap_or_default();
     let work = async {
-        let mut transaction = mailer.begin_with("BEGIN IMMEDIATE").await?;
+        let mut transaction = retryguard_store::sqlite::begin(&mailer).await?;
         if SqliteInbox::new("mailer")?
             .first(&mut transaction, &message.id)
             .await?

@@ -128,7 +128,7 @@ async fn pay_once(
     claim: &Claim,
     what: &str,
 ) -> anyhow::Result<Response<Body>> {
-    let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
+    let mut transaction = retryguard_store::sqlite::begin(pool).await?;
     let row = sqlx::query("INSERT INTO payments (what) VALUES (?) RETURNING number")
         .bind(what)
         .fetch_one(&mut *transaction)

@@ -8,7 +8,7 @@
 //! use retryguard_store::inbox::SqliteInbox;
 //!
 //! let inbox = SqliteInbox::new("mailer")?;
-//! let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
+//! let mut transaction = retryguard_store::sqlite::begin(&pool).await?;
 //! if inbox.first(&mut transaction, id).await? {
 //!     sqlx::query("INSERT INTO mails (order_id) VALUES (17)").execute(&mut *transaction).await?;
 //! }

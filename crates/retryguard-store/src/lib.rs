@@ -21,6 +21,8 @@ pub mod inbox;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod migrations;
 pub mod outbox;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod statement;
 

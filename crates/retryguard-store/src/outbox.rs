@@ -19,7 +19,7 @@
 //! # let publish = |message: Message| async move { let _ = message; Ok::<(), PublishError>(()) };
 //! let worker = Worker::new(outbox.clone(), publish, Settings::default())?.start();
 //!
-//! let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
+//! let mut transaction = retryguard_store::sqlite::begin(&pool).await?;
 //! sqlx::query("UPDATE orders SET state = 'paid' WHERE id = 17").execute(&mut *transaction).await?;
 //! outbox.put(&mut transaction, &Event::new("orders.paid", "17").key("order-17")).await?;
 //! transaction.commit().await?;

@@ -46,9 +46,7 @@ impl Claim {
     /// use retryguard_store::{StoreError, idempotency::Claim};
     ///
     /// async fn pay(claim: Claim, pool: sqlx::SqlitePool) -> Result<Response<Body>, Box<dyn std::error::Error>> {
-    ///     // Immediate, because a SQLite transaction that first reads and then writes may find that another
-    ///     // has written in between.
-    ///     let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
+    ///     let mut transaction = retryguard_store::sqlite::begin(&pool).await?;
     ///     sqlx::query("INSERT INTO payments (cents) VALUES (1000)").execute(&mut *transaction).await?;
     ///     let response = claim.complete_in(&mut *transaction, Response::new("paid")).await?;
     ///     transaction.commit().await?;

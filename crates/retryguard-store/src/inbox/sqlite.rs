@@ -3,7 +3,7 @@ use std::time::Duration;
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::{PooledInbox, TransactionalInbox, check_consumer, check_id};
-use crate::{Backend, Statement, StoreError, clock};
+use crate::{Backend, Statement, StoreError, clock, sqlite};
 
 const MARK: &str = "INSERT INTO retryguard_inbox (consumer, id, seen_at) VALUES (?, ?, ?)
     ON CONFLICT DO NOTHING";
@@ -79,7 +79,7 @@ impl TransactionalInbox for PooledInbox<SqliteInbox, SqlitePool> {
 
     async fn begin(&self, id: &str) -> Result<Option<Self::Transaction>, StoreError> {
         // Immediate, because the handler may read before it writes.
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
+        let mut transaction = sqlite::begin(&self.pool).await.map_err(failed)?;
         let first = self.inbox.first(&mut transaction, id).await?;
         Ok(first.then_some(transaction))
     }

@@ -4,7 +4,7 @@ use sqlx::{Row as _, SqliteConnection, SqlitePool, sqlite::SqliteRow};
 use tokio::sync::Notify;
 
 use super::{Claimed, Counts, Event, Message, OutboxStore, Parked, Settled, Trouble};
-use crate::{Backend, Statement, StoreError, clock};
+use crate::{Backend, Statement, StoreError, clock, sqlite};
 
 const PENDING: i64 = 0;
 const PUBLISHED: i64 = 1;
@@ -102,7 +102,7 @@ impl SqliteOutbox {
     }
 
     async fn release_lane(&self, statement: &'static str, number: i64) -> Result<bool, StoreError> {
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
+        let mut transaction = sqlite::begin(&self.pool).await.map_err(failed)?;
         let row = sqlx::query(statement)
             .bind(number)
             .fetch_optional(&mut *transaction)
@@ -133,7 +133,7 @@ impl OutboxStore for SqliteOutbox {
         if due.fetch_optional(&self.pool).await.map_err(failed)?.is_none() {
             return Ok(Vec::new());
         }
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
+        let mut transaction = sqlite::begin(&self.pool).await.map_err(failed)?;
         let claimed = claim(&mut transaction, lanes, events, lease)
             .await
             .map_err(failed)?;
@@ -142,7 +142,7 @@ impl OutboxStore for SqliteOutbox {
     }
 
     async fn settle(&self, lanes: &[Settled], keep: bool) -> Result<usize, StoreError> {
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
+        let mut transaction = sqlite::begin(&self.pool).await.map_err(failed)?;
         let mut lost = 0;
         for lane in lanes {
             if !settle(&mut transaction, lane, keep).await.map_err(failed)? {

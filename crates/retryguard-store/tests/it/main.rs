@@ -13,3 +13,4 @@ mod inbox;
 mod outbox;
 mod proxy;
 mod servers;
+mod sqlite;

@@ -88,7 +88,7 @@ pub(super) async fn pay_once(
     };
     match payments {
         Payments::Sqlite(pool) => {
-            let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.map_err(refused)?;
+            let mut transaction = retryguard_store::sqlite::begin(pool).await.map_err(refused)?;
             let payment = sqlx::query("INSERT INTO payments VALUES (?, ?)")
                 .bind(payer)
                 .bind(&effect);

@@ -169,9 +169,9 @@ pub struct Breaker {
     state: State,
     /// Grows with every change of state.
     phase: u32,
-    window: Window<2>,
-    /// The slow attempts in the same window, where they matter. On the heap, because few policies ask for it and a large
-    /// simulation has many breakers.
+    /// What ended lately, where the trip counts in a window (`Count`, `Rate`).
+    window: Option<Box<Window<2>>>,
+    /// The slow attempts in the same window, where they matter.
     slow: Option<Box<Window<1>>>,
     consecutive: u32,
     /// When an open breaker may be probed; when a half-open one gives up on probes that never end.
@@ -215,12 +215,12 @@ impl Breaker {
     /// A closed breaker.
     #[must_use]
     pub fn new(settings: Settings, now: Instant) -> Self {
-        let window = Window::new(window_of(&settings), now);
+        let window = window_of(&settings).map(|length| Box::new(Window::new(length, now)));
         Self {
             settings,
             state: State::Closed,
             phase: 0,
-            slow: slow_of(&settings).map(|_| Box::new(window.emptied())),
+            slow: slow_beside(&settings, window.as_deref()),
             window,
             consecutive: 0,
             until: Instant::ZERO,
@@ -248,18 +248,25 @@ impl Breaker {
 
     /// Changes the settings and keeps the state and the counts.
     pub fn replace(&mut self, settings: Settings, now: Instant) {
-        self.window.set_length(window_of(&settings), now);
-        if let (Trip::Count { .. }, Trip::Rate { .. }) = (self.settings.trip, settings.trip) {
+        self.window = window_of(&settings).map(|length| match self.window.take() {
+            Some(mut window) => {
+                window.set_length(length, now);
+                window
+            }
+            None => Box::new(Window::new(length, now)),
+        });
+        if let (Trip::Count { .. }, Trip::Rate { .. }, Some(window)) =
+            (self.settings.trip, settings.trip, &mut self.window)
+        {
             // A count of failures does not know how many calls ended beside them: no share can be taken of it.
-            self.window.clear();
+            window.clear();
         }
-        self.slow = match (self.slow.take(), slow_of(&settings)) {
-            (Some(mut slow), Some(_)) => {
-                slow.set_length(window_of(&settings), now);
+        self.slow = match (self.slow.take(), slow_of(&settings), window_of(&settings)) {
+            (Some(mut slow), Some(_), Some(length)) => {
+                slow.set_length(length, now);
                 Some(slow)
             }
-            (None, Some(_)) => Some(Box::new(self.window.emptied())),
-            (_, None) => None,
+            _ => slow_beside(&settings, self.window.as_deref()),
         };
         self.settings = settings;
         if self.state == State::HalfOpen {
@@ -396,8 +403,10 @@ impl Breaker {
             Trip::Silence(_) => self.note_success(now),
             Trip::Count { .. } => {}
             Trip::Rate { .. } => {
-                self.window.advance(now);
-                self.window.add(ENDED);
+                if let Some(window) = &mut self.window {
+                    window.advance(now);
+                    window.add(ENDED);
+                }
                 if self.slow.is_some() && self.note_slow(took, now) {
                     self.open(now);
                 }
@@ -414,13 +423,14 @@ impl Breaker {
     fn note_slow(&mut self, took: u64, now: Instant) -> bool {
         let is_slow = self.is_slow(took);
         let (
+            Some(ended),
             Some(window),
             Trip::Rate {
                 minimum_calls,
                 slow: Some(slow),
                 ..
             },
-        ) = (&mut self.slow, self.settings.trip)
+        ) = (&self.window, &mut self.slow, self.settings.trip)
         else {
             return false;
         };
@@ -429,7 +439,7 @@ impl Breaker {
             return false;
         }
         window.add(0);
-        is_share(window.sum(0), self.window.sum(ENDED), slow.ratio, minimum_calls)
+        is_share(window.sum(0), ended.sum(ENDED), slow.ratio, minimum_calls)
     }
 
     #[cold]
@@ -455,18 +465,20 @@ impl Breaker {
                 let needed = LUCK / -(self.failing.clamp(0.01, 0.97)).ln();
                 self.silence >= needed.max(f64::from(least))
             }
-            Trip::Count { failures, .. } => {
-                self.window.advance(now);
-                self.window.add(FAILED);
-                self.window.sum(FAILED) >= u64::from(failures)
-            }
+            Trip::Count { failures, .. } => self.window.as_mut().is_some_and(|window| {
+                window.advance(now);
+                window.add(FAILED);
+                window.sum(FAILED) >= u64::from(failures)
+            }),
             Trip::Rate {
                 ratio, minimum_calls, ..
             } => {
-                self.window.advance(now);
-                self.window.add(ENDED);
-                self.window.add(FAILED);
-                let (ended, failed) = (self.window.sum(ENDED), self.window.sum(FAILED));
+                let (ended, failed) = self.window.as_mut().map_or((0, 0), |window| {
+                    window.advance(now);
+                    window.add(ENDED);
+                    window.add(FAILED);
+                    (window.sum(ENDED), window.sum(FAILED))
+                });
                 // Both are asked: a slow failure is counted among the slow attempts too.
                 let slow = self.note_slow(took, now);
                 slow || is_share(failed, ended, ratio, minimum_calls)
@@ -519,7 +531,9 @@ impl Breaker {
     }
 
     fn forget(&mut self) {
-        self.window.clear();
+        if let Some(window) = &mut self.window {
+            window.clear();
+        }
         if let Some(slow) = &mut self.slow {
             slow.clear();
         }
@@ -601,10 +615,18 @@ const fn slow_of(settings: &Settings) -> Option<Slow> {
     }
 }
 
-fn window_of(settings: &Settings) -> Duration {
+/// A window for the slow attempts, beside that of all attempts.
+fn slow_beside(settings: &Settings, window: Option<&Window<2>>) -> Option<Box<Window<1>>> {
+    slow_of(settings)
+        .and(window)
+        .map(|window| Box::new(window.emptied()))
+}
+
+/// The window in which a breaker counts, if it does.
+const fn window_of(settings: &Settings) -> Option<Duration> {
     match settings.trip {
-        Trip::Consecutive(_) | Trip::Silence(_) => Duration::from_secs(1),
-        Trip::Count { window, .. } | Trip::Rate { window, .. } => window,
+        Trip::Consecutive(_) | Trip::Silence(_) => None,
+        Trip::Count { window, .. } | Trip::Rate { window, .. } => Some(window),
     }
 }
 

@@ -101,8 +101,9 @@ const FIRST: u64 = Ratio::PARTS;
 /// Counters of the window.
 const FIRSTS: usize = 0;
 const EXTRAS: usize = 1;
-const ENDED: usize = 2;
-const SUCCEEDED: usize = 3;
+/// Counters of the window of ends.
+const ENDED: usize = 0;
+const SUCCEEDED: usize = 1;
 
 /// The budget of one target.
 ///
@@ -111,7 +112,9 @@ const SUCCEEDED: usize = 3;
 #[derive(Debug, Clone)]
 pub struct Budget {
     settings: Settings,
-    window: Window<4>,
+    window: Window<2>,
+    /// What has ended, for the adaptive form.
+    ends: Option<Box<Window<2>>>,
     /// Billionths of a retry in the reserve.
     reserve: u64,
     accrued: Instant,
@@ -127,9 +130,11 @@ impl Budget {
         } else {
             0
         };
+        let window = Window::new(window_of(&settings), now);
         Self {
             settings,
-            window: Window::new(window_of(&settings), now),
+            ends: is_adaptive(&settings).then(|| Box::new(window.emptied())),
+            window,
             reserve: match settings {
                 Settings::Ratio { reserve, .. } | Settings::Adaptive { reserve, .. } => {
                     full(reserve).min(FIRST)
@@ -170,6 +175,13 @@ impl Budget {
                 self.window.set_length(window_of(&settings), now);
             }
         }
+        match &mut self.ends {
+            Some(ends) if !matches!(settings, Settings::Quota { .. }) => {
+                ends.set_length(window_of(&settings), now);
+            }
+            None if is_adaptive(&settings) => self.ends = Some(Box::new(self.window.emptied())),
+            _ => {}
+        }
         self.settings = settings;
     }
 
@@ -185,11 +197,11 @@ impl Budget {
     /// An attempt has ended. Only the adaptive form listens.
     #[inline]
     pub fn on_attempt_end(&mut self, success: bool, now: Instant) {
-        if matches!(self.settings, Settings::Adaptive { .. }) {
-            self.window.advance(now);
-            self.window.add(ENDED);
+        if let (Some(ends), Settings::Adaptive { .. }) = (&mut self.ends, self.settings) {
+            ends.advance(now);
+            ends.add(ENDED);
             if success {
-                self.window.add(SUCCEEDED);
+                ends.add(SUCCEEDED);
             }
         }
     }
@@ -225,7 +237,7 @@ impl Budget {
             Settings::Ratio { reserve, .. } | Settings::Adaptive { reserve, .. } => {
                 self.window.advance(now);
                 if self
-                    .ratio()
+                    .ratio(now)
                     .covers(self.window.sum(EXTRAS) + 1, self.window.sum(FIRSTS))
                 {
                     return Some(Charge(Source::Ratio(self.window.add(EXTRAS))));
@@ -260,23 +272,26 @@ impl Budget {
             Settings::Ratio { reserve, .. } | Settings::Adaptive { reserve, .. } => {
                 self.window.advance(now);
                 self.accrue(reserve, now);
-                let earned = self.ratio().of_nanos(self.window.sum(FIRSTS));
+                let earned = self.ratio(now).of_nanos(self.window.sum(FIRSTS));
                 earned.saturating_sub(self.window.sum(EXTRAS)) + self.reserve / Ratio::PARTS
             }
         }
     }
 
     /// The ratio in force.
-    fn ratio(&self) -> Ratio {
+    fn ratio(&mut self, now: Instant) -> Ratio {
         match self.settings {
             Settings::Ratio { ratio, .. } => ratio,
             Settings::Adaptive { least, most, .. } => {
-                let ended = self.window.sum(ENDED);
+                let (ended, succeeded) = self.ends.as_mut().map_or((0, 0), |ends| {
+                    ends.advance(now);
+                    (ends.sum(ENDED), ends.sum(SUCCEEDED))
+                });
                 // Nothing has ended yet: no evidence of trouble, as for a target that always succeeds.
                 let success = if ended == 0 {
                     Ratio::ONE
                 } else {
-                    Ratio::of_counts(self.window.sum(SUCCEEDED), ended)
+                    Ratio::of_counts(succeeded, ended)
                 };
                 let spread = most.parts().saturating_sub(least.parts());
                 Ratio::from_parts(least.parts() + success.of_nanos(spread))
@@ -291,6 +306,10 @@ impl Budget {
         let gain = reserve.per_second.of_nanos(passed);
         self.reserve = self.reserve.saturating_add(gain).min(full(reserve));
     }
+}
+
+const fn is_adaptive(settings: &Settings) -> bool {
+    matches!(settings, Settings::Adaptive { .. })
 }
 
 fn full(reserve: Reserve) -> u64 {

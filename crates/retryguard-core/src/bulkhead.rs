@@ -85,8 +85,9 @@ pub enum Place {
 pub struct Bulkhead {
     settings: Settings,
     taken: u32,
-    queue: Queue,
-    gradient: Gradient,
+    /// Those who wait, once one has. On the heap, like the limits: a large simulation has a bulkhead for each client.
+    queue: Option<Box<Queue>>,
+    gradient: Option<Box<Gradient>>,
     limiter: Option<Box<Limiter>>,
 }
 
@@ -97,8 +98,8 @@ impl Bulkhead {
         Self {
             settings,
             taken: 0,
-            queue: Queue::default(),
-            gradient: Gradient::new(settings.limit, now),
+            queue: None,
+            gradient: Gradient::follows(settings.limit).then(|| Box::new(Gradient::new(settings.limit, now))),
             limiter: match settings.limit {
                 Limit::Adaptive(settings) => Some(Box::new(Limiter::new(settings))),
                 Limit::Fixed(_) | Limit::Gradient { .. } => None,
@@ -112,11 +113,14 @@ impl Bulkhead {
             initial, least, most, ..
         } = settings.limit
         {
+            let gradient = self
+                .gradient
+                .get_or_insert_with(|| Box::new(Gradient::new(settings.limit, Instant::ZERO)));
             let from = match self.settings.limit {
                 Limit::Fixed(_) | Limit::Adaptive(_) => f64::from(initial),
-                Limit::Gradient { .. } => self.gradient.limit,
+                Limit::Gradient { .. } => gradient.limit,
             };
-            self.gradient.limit = between(from, least, most);
+            gradient.limit = between(from, least, most);
         }
         self.limiter = match (self.limiter.take(), settings.limit) {
             (Some(mut limiter), Limit::Adaptive(settings)) => {
@@ -140,7 +144,10 @@ impl Bulkhead {
     pub fn limit(&self) -> u32 {
         match self.settings.limit {
             Limit::Fixed(limit) => limit,
-            Limit::Gradient { .. } => self.gradient.limit as u32,
+            Limit::Gradient { initial, .. } => self
+                .gradient
+                .as_ref()
+                .map_or(initial, |gradient| gradient.limit as u32),
             Limit::Adaptive(settings) => self
                 .limiter
                 .as_ref()
@@ -166,7 +173,7 @@ impl Bulkhead {
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.queue.as_ref().map_or(0, |queue| queue.len())
     }
 
     /// How long a queued ticket may wait.
@@ -185,7 +192,7 @@ impl Bulkhead {
     /// The same at a time, for a limit that may be a pause.
     #[inline]
     pub(crate) fn try_acquire_at(&mut self, now: Instant) -> bool {
-        let free = self.queue.is_empty() && self.has_place(now);
+        let free = self.waiting() == 0 && self.has_place(now);
         if free {
             self.take(now);
         }
@@ -239,7 +246,7 @@ impl Bulkhead {
     /// Whether a ticket is the first in the queue.
     #[must_use]
     pub fn is_first(&self, ticket: Ticket) -> bool {
-        self.queue.is_first(ticket)
+        self.queue.as_ref().is_some_and(|queue| queue.is_first(ticket))
     }
 
     /// Puts a ticket at the end of the queue, or back to its front, whatever places are free; false if too many wait.
@@ -252,13 +259,13 @@ impl Bulkhead {
         now: Instant,
     ) -> bool {
         if front {
-            self.queue.rejoin(ticket, deadline);
+            self.queue.get_or_insert_default().rejoin(ticket, deadline);
             return true;
         }
-        if self.queue.len() >= most as usize {
+        if self.waiting() >= most as usize {
             return false;
         }
-        self.queue.join(ticket, deadline, now);
+        self.queue.get_or_insert_default().join(ticket, deadline, now);
         true
     }
 
@@ -289,10 +296,11 @@ impl Bulkhead {
                 return Err(Refusal::BulkheadFull);
             }
         }
-        if self.settings.wait.is_zero() || self.queue.len() >= self.settings.waiting as usize {
+        if self.settings.wait.is_zero() || self.waiting() >= self.settings.waiting as usize {
             return Err(Refusal::BulkheadFull);
         }
-        self.queue.join(waiter.ticket, waiter.deadline, now);
+        let queue = self.queue.get_or_insert_default();
+        queue.join(waiter.ticket, waiter.deadline, now);
         Ok(Place::Queued)
     }
 
@@ -312,16 +320,16 @@ impl Bulkhead {
     /// The same at a time. With a margin, the oldest whose deadline leaves that much time for an answer comes first.
     #[inline]
     pub(crate) fn grant_at(&mut self, margin: Option<Duration>, now: Instant) -> Option<Ticket> {
-        if self.queue.is_empty() || !self.has_place(now) {
+        if self.waiting() == 0 || !self.has_place(now) {
             return None;
         }
         self.take(now);
-        self.queue.next(margin, now)
+        self.queue.as_mut()?.next(margin, now)
     }
 
     /// Takes a ticket out of the queue. False if it was not there, because it has been granted a place.
     pub fn leave(&mut self, ticket: Ticket) -> bool {
-        self.queue.leave(ticket)
+        self.queue.as_mut().is_some_and(|queue| queue.leave(ticket))
     }
 
     /// An attempt was answered after `latency`; only an adaptive limit listens.
@@ -333,11 +341,11 @@ impl Bulkhead {
             tolerance,
             ..
         } = self.settings.limit
+            && let Some(gradient) = &mut self.gradient
         {
-            self.gradient.add(latency, rejected);
-            if self.gradient.is_due(now) {
-                self.gradient
-                    .update(tolerance.as_f64(), least, most, self.taken, now);
+            gradient.add(latency, rejected);
+            if gradient.is_due(now) {
+                gradient.update(tolerance.as_f64(), least, most, self.taken, now);
             }
         }
     }
@@ -346,7 +354,7 @@ impl Bulkhead {
     #[inline]
     pub(crate) fn on_end(&mut self, end: End, pace: &Pace, weight: f64, trust: f64, now: Instant) {
         if let Some(limiter) = &mut self.limiter {
-            if !self.queue.is_empty() {
+            if self.queue.as_ref().is_some_and(|queue| queue.len() > 0) {
                 limiter.on_met();
             }
             limiter.on_end(end, pace, weight, self.taken + 1, trust, now);

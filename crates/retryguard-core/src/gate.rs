@@ -51,6 +51,12 @@ impl Default for Settings {
 #[derive(Debug, Clone)]
 pub struct Gate {
     settings: Settings,
+    /// What the target has asked. On the heap: most targets never ask for anything, and a large simulation has many.
+    asked: Option<Box<Asked>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Asked {
     /// Until when first attempts of each criticality are held back.
     firsts_until: [Instant; Criticality::ALL.len()],
     /// Until when retries and hedges of each criticality are held back.
@@ -65,9 +71,7 @@ impl Gate {
     pub const fn new(settings: Settings) -> Self {
         Self {
             settings,
-            firsts_until: [Instant::ZERO; Criticality::ALL.len()],
-            again_until: [Instant::ZERO; Criticality::ALL.len()],
-            no_retry_until: Instant::ZERO,
+            asked: None,
         }
     }
 
@@ -93,8 +97,9 @@ impl Gate {
         {
             let until = now.after(wait.min(self.settings.at_most));
             let firsts = criticality.index() + usize::from(!again);
-            let shed_first = self.firsts_until[..firsts].iter_mut();
-            for closed in shed_first.chain(&mut self.again_until[..=criticality.index()]) {
+            let asked = self.asked.get_or_insert_default();
+            let shed_first = asked.firsts_until[..firsts].iter_mut();
+            for closed in shed_first.chain(&mut asked.again_until[..=criticality.index()]) {
                 *closed = until.max(*closed);
             }
         }
@@ -103,7 +108,8 @@ impl Gate {
                 .retry_after
                 .unwrap_or(self.settings.no_retry_for)
                 .min(self.settings.at_most);
-            self.no_retry_until = self.no_retry_until.max(now.after(wait));
+            let asked = self.asked.get_or_insert_default();
+            asked.no_retry_until = asked.no_retry_until.max(now.after(wait));
         }
     }
 
@@ -111,21 +117,28 @@ impl Gate {
     #[inline]
     #[must_use]
     pub fn holds_first(&self, criticality: Criticality, now: Instant) -> Option<Duration> {
-        let until = self.firsts_until[criticality.index()];
+        let until = self.asked.as_ref()?.firsts_until[criticality.index()];
         (self.settings.scope == Scope::Target && now < until).then(|| now.until(until))
     }
 
     /// Whether retries and hedges must stay away. A retry is put off: see [`Gate::retry_at`].
     #[must_use]
     pub fn holds_again(&self, criticality: Criticality, now: Instant) -> bool {
-        self.settings.scope != Scope::Call && now < self.again_until[criticality.index()]
+        self.settings.scope != Scope::Call && now < self.again_until(criticality)
     }
 
     /// Whether the target has asked its callers not to retry.
     #[must_use]
     #[inline]
     pub fn forbids_retries(&self, now: Instant) -> bool {
-        now < self.no_retry_until
+        self.asked
+            .as_ref()
+            .is_some_and(|asked| now < asked.no_retry_until)
+    }
+
+    fn again_until(&self, criticality: Criticality) -> Instant {
+        let asked = self.asked.as_ref();
+        asked.map_or(Instant::ZERO, |asked| asked.again_until[criticality.index()])
     }
 
     /// When a retry that would be sent at `wanted` may be sent: at that time, or spread out after the gate
@@ -143,7 +156,7 @@ impl Gate {
         let shared = if self.settings.scope == Scope::Call {
             Instant::ZERO
         } else {
-            self.again_until[criticality.index()]
+            self.again_until(criticality)
         };
         let opens = own.max(shared);
         if opens <= wanted {

@@ -31,6 +31,7 @@
 mod admit;
 mod permit;
 mod replace;
+mod samples;
 mod settings;
 mod settle;
 
@@ -43,9 +44,8 @@ use crate::{
     chance::Chance,
     criticality::Criticality,
     gate::Gate,
-    guard::{self, Guard, Sample},
+    guard::{self, Guard},
     hedge::Hedge,
-    latency::Latencies,
     outcome::{Failure, FailureKind},
     pace::Pace,
     patience::Patience,
@@ -61,6 +61,7 @@ pub use settings::Settings;
 pub(crate) use permit::{Admission, Queued};
 
 use replace::Numbers;
+use samples::Samples;
 
 /// Something that operators want to hear of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,22 +85,28 @@ pub struct Target {
     gate: Gate,
     breaker: Option<Breaker>,
     budget: Option<Budget>,
-    throttle: Option<Throttle>,
+    /// On the heap, like everything that few targets need: a large simulation has a target for each client.
+    throttle: Option<Box<Throttle>>,
     /// Always there, without a limit where the policy sets none: it counts what is in flight, and a limit
     /// that is removed by a new policy still has to let its queue go.
     bulkhead: Bulkhead,
-    hedge: Option<Hedge>,
+    hedge: Option<Box<Hedge>>,
     guard: Option<Guard>,
+    samples: Option<Box<Samples>>,
     /// Whether there is a part that hears of every end of an attempt.
     listens: bool,
-    sample: Sample,
-    sample_ends: Instant,
-    delays: Option<Latencies>,
     patience: Patience,
     pace: Pace,
-    clock: Option<guard::WallClock>,
-    numbers: Numbers,
+    rare: Option<Box<Rare>>,
+}
+
+/// What a target has once something has changed.
+#[derive(Debug, Clone, Default)]
+struct Rare {
     changes: Vec<Change>,
+    numbers: Numbers,
+    /// The clock, for a guard that does not measure now and may later.
+    clock: Option<guard::WallClock>,
 }
 
 impl Target {
@@ -120,21 +127,17 @@ impl Target {
             bulkhead: Bulkhead::new(bulkhead_or_none(settings.bulkhead), now),
             hedge: None,
             guard: None,
+            samples: None,
             listens: false,
-            sample: Sample::default(),
-            sample_ends: Instant::NEVER,
-            delays: None,
             patience: Patience::default(),
             pace: Pace::default(),
-            clock: None,
-            numbers: Numbers::default(),
-            changes: Vec::new(),
+            rare: None,
             latest: now,
             settings: Arc::new(Settings::default()),
         };
         target.replace(settings, now);
         // Nothing was there before that could have changed.
-        target.changes.clear();
+        target.rare = None;
         target
     }
 
@@ -213,14 +216,16 @@ impl Target {
     /// What has changed since this was last asked. Bounded: the oldest are dropped.
     #[inline]
     pub fn changes(&mut self) -> Vec<Change> {
-        std::mem::take(&mut self.changes)
+        self.rare
+            .as_mut()
+            .map_or_else(Vec::new, |rare| std::mem::take(&mut rare.changes))
     }
 
     /// Whether there is a change to be told.
     #[inline]
     #[must_use]
     pub fn has_changes(&self) -> bool {
-        !self.changes.is_empty()
+        self.rare.as_ref().is_some_and(|rare| !rare.changes.is_empty())
     }
 
     /// The breaker's state; closed where there is none.
@@ -294,9 +299,12 @@ impl Target {
 
     /// The clock that all clients of the target share; `None` where ours is not to be trusted.
     pub fn set_clock(&mut self, clock: Option<guard::WallClock>) {
-        self.clock = clock;
-        if let Some(guard) = &mut self.guard {
-            guard.set_clock(clock);
+        let kept = match &mut self.guard {
+            Some(guard) => guard.set_clock(clock),
+            None => false,
+        };
+        if !kept && (clock.is_some() || self.rare.is_some()) {
+            self.rare.get_or_insert_default().clock = clock;
         }
     }
 
@@ -418,7 +426,7 @@ impl Target {
 
     #[inline]
     pub(crate) fn hedge(&self) -> Option<&Hedge> {
-        self.hedge.as_ref()
+        self.hedge.as_deref()
     }
 
     /// A call has ended; only a quota listens.
@@ -433,13 +441,14 @@ impl Target {
     fn note_breaker(&mut self, from: breaker::State) {
         let to = self.breaker_state();
         if from != to {
-            note(&mut self.changes, Change::Breaker { from, to });
+            note(&mut self.rare, Change::Breaker { from, to });
         }
     }
 }
 
 #[cold]
-fn note(changes: &mut Vec<Change>, change: Change) {
+fn note(rare: &mut Option<Box<Rare>>, change: Change) {
+    let changes = &mut rare.get_or_insert_default().changes;
     if changes.len() >= Target::MOST_CHANGES {
         changes.remove(0);
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::time::{Instant, nanos};
 
 /// How many buckets a window is cut into. The window therefore covers between nine tenths and all of its
-/// length; ten keeps it small enough to be copied into every target of a large simulation.
+/// length.
 const BUCKETS: usize = 10;
 
-/// `K` counters over the last stretch of time, in a fixed ring: no allocation, and no division unless a
-/// bucket has ended.
+/// `K` counters over the last stretch of time, in a fixed ring: no division unless a bucket has ended, and no allocation
+/// while the counts are small.
 #[derive(Debug, Clone)]
 pub(crate) struct Window<const K: usize> {
     bucket: u64,
@@ -18,12 +18,31 @@ pub(crate) struct Window<const K: usize> {
     slot: u64,
     /// When the present bucket ends.
     ends: u64,
+    counts: Counts<K>,
+}
+
+/// A large simulation has a window for each client, and most clients make few calls: a byte for each count is enough until
+/// a bucket has more than 255.
+#[derive(Debug, Clone)]
+enum Counts<const K: usize> {
+    Few(Few<K>),
+    Many(Box<Many<K>>),
+}
+
+/// The present bucket, and those before it, each in the place that its number leaves as a remainder.
+#[derive(Debug, Clone)]
+struct Few<const K: usize> {
+    present: [u8; K],
+    ring: [[u8; K]; BUCKETS],
+}
+
+#[derive(Debug, Clone)]
+struct Many<const K: usize> {
     /// The present bucket. Apart from the ring and beside its sums, so that a count touches one cache line.
     present: [u32; K],
     /// The sums of the buckets before it.
     before: [u64; K],
-    /// The buckets before it, each in the place that its number leaves as a remainder.
-    counts: [[u32; K]; BUCKETS],
+    ring: [[u32; K]; BUCKETS],
 }
 
 /// A bucket of a window, by its number.
@@ -37,9 +56,7 @@ impl<const K: usize> Window<K> {
             bucket,
             slot: 0,
             ends: now.as_nanos().saturating_add(bucket),
-            present: [0; K],
-            before: [0; K],
-            counts: [[0; K]; BUCKETS],
+            counts: Counts::NONE,
         }
     }
 
@@ -49,9 +66,7 @@ impl<const K: usize> Window<K> {
             bucket: self.bucket,
             slot: self.slot,
             ends: self.ends,
-            present: [0; OTHER],
-            before: [0; OTHER],
-            counts: [[0; OTHER]; BUCKETS],
+            counts: Counts::NONE,
         }
     }
 
@@ -92,26 +107,56 @@ impl<const K: usize> Window<K> {
     #[cold]
     fn rotate(&mut self, now: u64) {
         let steps = (now - self.ends) / self.bucket + 1;
-        self.counts[index_of(self.slot)] = self.present;
-        for (before, present) in self.before.iter_mut().zip(&mut self.present) {
-            *before += u64::from(std::mem::take(present));
-        }
-        for _ in 0..steps.min(BUCKETS as u64) {
-            self.slot += 1;
-            for (before, count) in self.before.iter_mut().zip(&mut self.counts[index_of(self.slot)]) {
-                *before -= u64::from(std::mem::take(count));
+        let emptied = self.slot + 1..=self.slot + steps.min(BUCKETS as u64);
+        match &mut self.counts {
+            Counts::Few(few) => {
+                few.ring[index_of(self.slot)] = std::mem::replace(&mut few.present, [0; K]);
+                for slot in emptied {
+                    few.ring[index_of(slot)] = [0; K];
+                }
+            }
+            Counts::Many(many) => {
+                many.ring[index_of(self.slot)] = many.present;
+                for (before, present) in many.before.iter_mut().zip(&mut many.present) {
+                    *before += u64::from(std::mem::take(present));
+                }
+                for slot in emptied {
+                    for (before, count) in many.before.iter_mut().zip(&mut many.ring[index_of(slot)]) {
+                        *before -= u64::from(std::mem::take(count));
+                    }
+                }
             }
         }
-        self.slot += steps.saturating_sub(BUCKETS as u64);
+        self.slot += steps;
         self.ends = self.ends.saturating_add(steps.saturating_mul(self.bucket));
     }
 
     /// Adds one to a counter in the present bucket and says which bucket that was.
     #[inline]
     pub(crate) fn add(&mut self, counter: usize) -> Slot {
-        // A bucket that is full to 32 bits stays full: the share it speaks of no longer changes.
-        self.present[counter] = self.present[counter].saturating_add(1);
+        match &mut self.counts {
+            // A bucket that is full to 32 bits stays full: the share it speaks of no longer changes.
+            Counts::Many(many) => many.present[counter] = many.present[counter].saturating_add(1),
+            Counts::Few(few) => match few.present[counter].checked_add(1) {
+                Some(more) => few.present[counter] = more,
+                None => self.grow(counter),
+            },
+        }
         Slot(self.slot)
+    }
+
+    /// Makes room for larger counts, and adds one that did not fit.
+    #[cold]
+    fn grow(&mut self, counter: usize) {
+        if let Counts::Few(few) = &self.counts {
+            let mut many = Many {
+                present: few.present.map(u32::from),
+                before: std::array::from_fn(|counter| few.before(counter)),
+                ring: few.ring.map(|bucket| bucket.map(u32::from)),
+            };
+            many.present[counter] += 1;
+            self.counts = Counts::Many(Box::new(many));
+        }
     }
 
     /// Takes one back from the bucket it was added to; nothing if that bucket has left the window.
@@ -119,28 +164,55 @@ impl<const K: usize> Window<K> {
         if self.slot.saturating_sub(slot.0) >= BUCKETS as u64 {
             return;
         }
-        if slot.0 == self.slot {
-            self.present[counter] = self.present[counter].saturating_sub(1);
-            return;
-        }
-        let count = &mut self.counts[index_of(slot.0)][counter];
-        if *count > 0 {
-            *count -= 1;
-            self.before[counter] -= 1;
+        let is_present = slot.0 == self.slot;
+        match &mut self.counts {
+            Counts::Few(few) => {
+                let bucket = if is_present {
+                    &mut few.present
+                } else {
+                    &mut few.ring[index_of(slot.0)]
+                };
+                bucket[counter] = bucket[counter].saturating_sub(1);
+            }
+            Counts::Many(many) if is_present => {
+                many.present[counter] = many.present[counter].saturating_sub(1);
+            }
+            Counts::Many(many) => {
+                let count = &mut many.ring[index_of(slot.0)][counter];
+                if *count > 0 {
+                    *count -= 1;
+                    many.before[counter] -= 1;
+                }
+            }
         }
     }
 
     /// The sum of a counter over the window, as of the last [`Window::advance`].
     #[inline]
     pub(crate) fn sum(&self, counter: usize) -> u64 {
-        self.before[counter] + u64::from(self.present[counter])
+        match &self.counts {
+            Counts::Few(few) => few.before(counter) + u64::from(few.present[counter]),
+            Counts::Many(many) => many.before[counter] + u64::from(many.present[counter]),
+        }
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.present = [0; K];
-        self.before = [0; K];
-        self.counts = [[0; K]; BUCKETS];
+        self.counts = Counts::NONE;
+    }
+}
+
+impl<const K: usize> Counts<K> {
+    const NONE: Self = Self::Few(Few {
+        present: [0; K],
+        ring: [[0; K]; BUCKETS],
+    });
+}
+
+impl<const K: usize> Few<K> {
+    /// The sum of the buckets before the present one.
+    fn before(&self, counter: usize) -> u64 {
+        self.ring.iter().map(|bucket| u64::from(bucket[counter])).sum()
     }
 }
 
@@ -177,6 +249,30 @@ mod tests {
         assert_eq!((window.sum(0), window.sum(1)), (0, 0));
         window.add(0);
         assert_eq!(window.sum(0), 1);
+    }
+
+    /// The same calls in both forms: few of each, and a thousand times as many.
+    #[test]
+    fn large_counts_are_counted_like_small_ones() {
+        let (mut few, mut many) = (
+            Window::<2>::new(10 * SECOND, Instant::ZERO),
+            Window::<2>::new(10 * SECOND, Instant::ZERO),
+        );
+        for second in 0..40_u64 {
+            let now = Instant::from_secs(second + second / 7 * 3);
+            few.advance(now);
+            many.advance(now);
+            for counter in [0, usize::from(second % 3 == 0)] {
+                let early = few.add(counter);
+                let slots: Vec<Slot> = (0..1000).map(|_| many.add(counter)).collect();
+                if second % 5 == 0 {
+                    few.take_back(early, counter);
+                    slots.into_iter().for_each(|slot| many.take_back(slot, counter));
+                }
+                assert_eq!(1000 * few.sum(counter), many.sum(counter), "{second} {counter}");
+            }
+        }
+        assert!(matches!(few.counts, Counts::Few(_)) && matches!(many.counts, Counts::Many(_)));
     }
 
     #[test]

@@ -25,6 +25,11 @@ impl Gradient {
     const AVERAGING: f64 = 0.01;
     const SMOOTHING: f64 = 0.2;
 
+    /// Whether a limit follows the latency in this way.
+    pub(super) const fn follows(limit: Limit) -> bool {
+        matches!(limit, Limit::Gradient { .. })
+    }
+
     pub(super) fn new(limit: Limit, now: Instant) -> Self {
         let limit = match limit {
             Limit::Fixed(limit) => f64::from(limit),

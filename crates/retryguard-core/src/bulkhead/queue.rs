@@ -22,11 +22,6 @@ pub(super) struct Queue {
 
 impl Queue {
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.arrivals.is_empty()
-    }
-
-    #[inline]
     pub(super) fn len(&self) -> usize {
         self.arrivals.len()
     }

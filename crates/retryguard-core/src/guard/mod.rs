@@ -313,11 +313,19 @@ impl Guard {
         }
     }
 
-    /// The clock that the clients of a target share; `None` where ours is not to be trusted.
-    pub fn set_clock(&mut self, clock: Option<WallClock>) {
+    /// The clock that the clients of a target share; `None` where ours is not to be trusted. Whether the guard keeps it:
+    /// only one that measures does.
+    pub fn set_clock(&mut self, clock: Option<WallClock>) -> bool {
         if let Machine::Response(machine) = &mut self.machine {
             machine.set_clock(clock);
+            return true;
         }
+        false
+    }
+
+    /// The clock that it keeps.
+    pub(crate) fn clock(&self) -> Option<WallClock> {
+        self.response().and_then(response::Machine::clock)
     }
 
     /// The retries of one call, where the guard bounds them.

@@ -174,6 +174,10 @@ impl Machine {
         self.clock = clock;
     }
 
+    pub(super) const fn clock(&self) -> Option<WallClock> {
+        self.clock
+    }
+
     /// The arm of an attempt that starts now.
     #[inline]
     pub(super) fn arm(&self, now: Instant) -> Arm {

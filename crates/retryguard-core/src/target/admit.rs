@@ -164,7 +164,9 @@ impl Target {
                 }
             }
             AttemptKind::Retry | AttemptKind::Hedge => {
-                self.sample.retries += u64::from(self.guard.is_some());
+                if let Some(samples) = &mut self.samples {
+                    samples.on_retry();
+                }
             }
         }
         let arm = match &mut self.guard {

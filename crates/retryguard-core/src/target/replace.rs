@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Change, Settings, Target, bulkhead_or_none, note};
+use super::{Change, Settings, Target, bulkhead_or_none, note, samples::Samples};
 use crate::{
     breaker::Breaker,
     budget::Budget,
-    guard::{self, Guard, Sample, Signal},
+    guard::{self, Guard},
     hedge::Hedge,
     throttle::Throttle,
     time::Instant,
@@ -46,29 +46,24 @@ impl Target {
             &mut self.throttle,
             settings.throttle,
             |part, new| part.replace(new, now),
-            |new| Throttle::new(new, now),
+            |new| Box::new(Throttle::new(new, now)),
         );
-        swap(&mut self.hedge, settings.hedge, Hedge::replace, Hedge::new);
-        if self.guard.is_none() {
-            self.sample = Sample::default();
-        }
-        let guard = self.guard_state();
+        swap(
+            &mut self.hedge,
+            settings.hedge,
+            |part, new| part.replace(new),
+            |new| Box::new(Hedge::new(new)),
+        );
+        let (guard, clock) = (self.guard_state(), self.clock());
         swap(
             &mut self.guard,
             settings.guard,
             |part, new| part.replace(new, now),
             |new| Guard::new(new, now),
         );
-        if let Some(guard) = &mut self.guard {
-            guard.set_clock(self.clock);
-        }
+        self.set_clock(clock);
         self.note_replaced_guard(guard);
-        let reads_delay = settings.guard.is_some_and(|guard| guard.signal == Signal::Delay);
-        self.delays = reads_delay.then(|| self.delays.take().unwrap_or_default());
-        self.sample_ends = settings.guard.map_or(Instant::NEVER, |guard| {
-            // A sample that has begun is not put off, or frequent swaps would starve the guard.
-            self.sample_ends.min(now.after(guard.interval))
-        });
+        self.samples = Samples::replaced(self.samples.take(), settings.guard.as_ref(), now);
         self.listens = self.bulkhead.is_adaptive()
             || self.breaker.is_some()
             || self.budget.is_some()
@@ -83,15 +78,26 @@ impl Target {
         if from != to {
             let reason = guard::Reason::Replaced;
             note(
-                &mut self.changes,
+                &mut self.rare,
                 Change::Guard(guard::Decision { from, to, reason }),
             );
         }
     }
 
+    fn clock(&self) -> Option<guard::WallClock> {
+        let measured = self.guard.as_ref().and_then(Guard::clock);
+        measured.or_else(|| self.rare.as_ref()?.clock)
+    }
+
     /// Brings the numbers up to date with the parts that are there.
     fn note_numbers(&mut self) -> Numbers {
-        let numbers = &mut self.numbers;
+        if self.breaker.is_none() && self.budget.is_none() {
+            return self
+                .rare
+                .as_ref()
+                .map_or_else(Numbers::default, |rare| rare.numbers);
+        }
+        let numbers = &mut self.rare.get_or_insert_default().numbers;
         if let Some(breaker) = &self.breaker {
             numbers.breaker = breaker.number_for_next();
         }

@@ -100,12 +100,14 @@ impl Target {
                 let first = permit.kind == AttemptKind::First;
                 let decision = guard.on_attempt_end(first, permit.arm, failure, &self.pace, now);
                 if let Some(decision) = decision {
-                    note(&mut self.changes, Change::Guard(decision));
+                    note(&mut self.rare, Change::Guard(decision));
                 }
             }
-            self.sample_attempt(permit.kind, failure.is_none(), rejected, latency);
+            if let Some(samples) = &mut self.samples {
+                samples.on_end(permit.kind, failure.is_none(), rejected, latency);
+                samples.feed(guard, now, |change| note(&mut self.rare, change));
+            }
         }
-        self.end_sample(now);
     }
 
     /// An attempt that was given the time from its start to `ends` ran out of it, here or at a server that was told
@@ -145,52 +147,5 @@ impl Target {
         if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
             breaker.on_abandon(pass);
         }
-    }
-
-    #[inline]
-    fn sample_attempt(&mut self, kind: AttemptKind, success: bool, rejected: bool, latency: u64) {
-        if kind == AttemptKind::First {
-            self.sample.calls += 1;
-            self.sample.rejected += u64::from(rejected);
-            if let Some(delays) = &mut self.delays {
-                delays.add(Duration::from_nanos(latency));
-            }
-        } else {
-            self.sample.retries_succeeded += u64::from(success);
-        }
-    }
-
-    /// Feeds the guard once its interval is over.
-    #[inline]
-    pub(crate) fn end_sample(&mut self, now: Instant) {
-        if now >= self.sample_ends {
-            self.feed_guard(now);
-        }
-    }
-
-    #[cold]
-    fn feed_guard(&mut self, now: Instant) {
-        let Some(guard) = &mut self.guard else {
-            self.sample_ends = Instant::NEVER;
-            return;
-        };
-        if let Some(delays) = &mut self.delays {
-            self.sample.delay = delays.quantile(Self::DELAY_QUANTILE);
-            delays.clear();
-        }
-        let interval = guard.settings().interval.max(Duration::from_millis(1));
-        // Intervals in which nothing happened at all are samples too, but no more of them than can matter.
-        for _ in 0..=64 {
-            let sample = std::mem::take(&mut self.sample);
-            let decided = guard.feed(&sample, self.sample_ends);
-            self.sample_ends = self.sample_ends.after(interval);
-            if let Some(decision) = decided {
-                note(&mut self.changes, Change::Guard(decision));
-            }
-            if now < self.sample_ends {
-                return;
-            }
-        }
-        self.sample_ends = now.after(interval);
     }
 }

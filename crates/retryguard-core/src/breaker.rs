@@ -163,9 +163,11 @@ const ENDED: usize = 0;
 const FAILED: usize = 1;
 
 /// The breaker of one target.
+///
+/// `S` keeps the settings: they themselves, or something that many targets share.
 #[derive(Debug, Clone)]
-pub struct Breaker {
-    settings: Settings,
+pub struct Breaker<S = Settings> {
+    settings: S,
     state: State,
     /// Grows with every change of state.
     phase: u32,
@@ -211,17 +213,24 @@ const PROBE_EVERY: f64 = 4.0;
 /// One run of failures in so many attempts, as a logarithm, may be taken for an outage: e^9.2 is ten thousand.
 const LUCK: f64 = 9.2;
 
-impl Breaker {
+impl AsRef<Self> for Settings {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl<S: AsRef<Settings>> Breaker<S> {
     /// A closed breaker.
     #[must_use]
-    pub fn new(settings: Settings, now: Instant) -> Self {
-        let window = window_of(&settings).map(|length| Box::new(Window::new(length, now)));
+    pub fn new(settings: S, now: Instant) -> Self {
+        let rules = settings.as_ref();
+        let window = window_of(rules).map(|length| Box::new(Window::new(length, now)));
         Self {
-            settings,
             state: State::Closed,
             phase: 0,
-            slow: slow_beside(&settings, window.as_deref()),
+            slow: slow_beside(rules, window.as_deref()),
             window,
+            settings,
             consecutive: 0,
             until: Instant::ZERO,
             openings: 0,
@@ -241,32 +250,32 @@ impl Breaker {
     }
 
     /// Numbers the phases from `first` on.
-    pub(crate) const fn numbered_from(mut self, first: u32) -> Self {
+    pub(crate) fn numbered_from(mut self, first: u32) -> Self {
         self.phase = first;
         self
     }
 
     /// Changes the settings and keeps the state and the counts.
-    pub fn replace(&mut self, settings: Settings, now: Instant) {
-        self.window = window_of(&settings).map(|length| match self.window.take() {
+    pub fn replace(&mut self, settings: S, now: Instant) {
+        let (old, new) = (self.settings.as_ref(), settings.as_ref());
+        self.window = window_of(new).map(|length| match self.window.take() {
             Some(mut window) => {
                 window.set_length(length, now);
                 window
             }
             None => Box::new(Window::new(length, now)),
         });
-        if let (Trip::Count { .. }, Trip::Rate { .. }, Some(window)) =
-            (self.settings.trip, settings.trip, &mut self.window)
+        if let (Trip::Count { .. }, Trip::Rate { .. }, Some(window)) = (old.trip, new.trip, &mut self.window)
         {
             // A count of failures does not know how many calls ended beside them: no share can be taken of it.
             window.clear();
         }
-        self.slow = match (self.slow.take(), slow_of(&settings), window_of(&settings)) {
+        self.slow = match (self.slow.take(), slow_of(new), window_of(new)) {
             (Some(mut slow), Some(_), Some(length)) => {
                 slow.set_length(length, now);
                 Some(slow)
             }
-            _ => slow_beside(&settings, self.window.as_deref()),
+            _ => slow_beside(new, self.window.as_deref()),
         };
         self.settings = settings;
         if self.state == State::HalfOpen {
@@ -398,7 +407,7 @@ impl Breaker {
         if end != End::Healthy {
             return self.on_failure_closed(end, took, now);
         }
-        match self.settings.trip {
+        match self.settings.as_ref().trip {
             Trip::Consecutive(_) => self.consecutive = 0,
             Trip::Silence(_) => self.note_success(now),
             Trip::Count { .. } => {}
@@ -416,7 +425,7 @@ impl Breaker {
 
     /// Whether an attempt that took so many nanoseconds was slow.
     fn is_slow(&self, took: u64) -> bool {
-        slow_of(&self.settings).is_some_and(|slow| took > nanos(slow.above))
+        slow_of(self.settings.as_ref()).is_some_and(|slow| took > nanos(slow.above))
     }
 
     /// Counts an attempt among the slow ones if it was slow. Whether there are now too many of them.
@@ -430,7 +439,7 @@ impl Breaker {
                 slow: Some(slow),
                 ..
             },
-        ) = (&self.window, &mut self.slow, self.settings.trip)
+        ) = (&self.window, &mut self.slow, self.settings.as_ref().trip)
         else {
             return false;
         };
@@ -444,7 +453,7 @@ impl Breaker {
 
     #[cold]
     fn on_failure_closed(&mut self, end: End, took: u64, now: Instant) {
-        let trips = match self.settings.trip {
+        let trips = match self.settings.as_ref().trip {
             Trip::Consecutive(limit) => {
                 self.consecutive = self.consecutive.saturating_add(1);
                 self.consecutive >= limit
@@ -519,7 +528,7 @@ impl Breaker {
     }
 
     fn close_if_proven(&mut self) {
-        if self.succeeded >= self.settings.close_after.max(1) {
+        if self.succeeded >= self.settings.as_ref().close_after.max(1) {
             if self.openings <= FALSE_ALARM {
                 // Hardly an outage: runs of failures are more common here than was thought.
                 self.failing += (0.7 - self.failing).max(0.0) * 0.5;
@@ -556,8 +565,8 @@ impl Breaker {
     }
 
     fn has_probe_place(&self) -> bool {
-        self.probing < self.settings.probes.max(1)
-            && self.probing + self.succeeded < self.settings.close_after.max(1)
+        self.probing < self.settings.as_ref().probes.max(1)
+            && self.probing + self.succeeded < self.settings.as_ref().close_after.max(1)
     }
 
     fn enter(&mut self, state: State) {
@@ -572,16 +581,17 @@ impl Breaker {
     /// How long a probe may take before it counts as lost. Under `Silence` probes follow each other quickly, so that the
     /// time between them says nothing about how long one takes.
     fn probe_time(&self) -> Duration {
-        match self.settings.trip {
-            Trip::Silence(_) => self.settings.open_for_at_most.max(LOST),
+        match self.settings.as_ref().trip {
+            Trip::Silence(_) => self.settings.as_ref().open_for_at_most.max(LOST),
             Trip::Consecutive(_) | Trip::Count { .. } | Trip::Rate { .. } => self.open_time(),
         }
     }
 
     fn open_time(&self) -> Duration {
         let doublings = self.openings.saturating_sub(1).min(63);
-        let most = nanos(self.settings.open_for_at_most.max(self.settings.open_for));
-        if let Trip::Silence(_) = self.settings.trip {
+        let settings = self.settings.as_ref();
+        let most = nanos(settings.open_for_at_most.max(settings.open_for));
+        if let Trip::Silence(_) = settings.trip {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -595,9 +605,9 @@ impl Breaker {
             } else {
                 most
             };
-            return Duration::from_nanos(usual.clamp(nanos(self.settings.open_for), most));
+            return Duration::from_nanos(usual.clamp(nanos(settings.open_for), most));
         }
-        let grown = nanos(self.settings.open_for).saturating_mul(1 << doublings);
+        let grown = nanos(settings.open_for).saturating_mul(1 << doublings);
         Duration::from_nanos(grown.min(most))
     }
 }

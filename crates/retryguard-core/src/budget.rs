@@ -109,9 +109,11 @@ const SUCCEEDED: usize = 1;
 ///
 /// A retry is charged when it is *decided*, before its wait: retries that sit in back-off are load that is
 /// already on its way, and a budget that counts only what is in flight lets any number of them through.
+///
+/// `S` keeps the settings: they themselves, or something that many targets share.
 #[derive(Debug, Clone)]
-pub struct Budget {
-    settings: Settings,
+pub struct Budget<S = Settings> {
+    settings: S,
     window: Window<2>,
     /// What has ended, for the adaptive form.
     ends: Option<Box<Window<2>>>,
@@ -121,21 +123,27 @@ pub struct Budget {
     tokens: u32,
 }
 
-impl Budget {
+impl AsRef<Self> for Settings {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl<S: AsRef<Settings>> Budget<S> {
     /// A budget that has seen nothing yet.
     #[must_use]
-    pub fn new(settings: Settings, now: Instant) -> Self {
-        let tokens = if let Settings::Quota { capacity, .. } = settings {
+    pub fn new(settings: S, now: Instant) -> Self {
+        let rules = settings.as_ref();
+        let tokens = if let Settings::Quota { capacity, .. } = *rules {
             capacity
         } else {
             0
         };
-        let window = Window::new(window_of(&settings), now);
+        let window = Window::new(window_of(rules), now);
         Self {
-            settings,
-            ends: is_adaptive(&settings).then(|| Box::new(window.emptied())),
+            ends: is_adaptive(rules).then(|| Box::new(window.emptied())),
             window,
-            reserve: match settings {
+            reserve: match *rules {
                 Settings::Ratio { reserve, .. } | Settings::Adaptive { reserve, .. } => {
                     full(reserve).min(FIRST)
                 }
@@ -143,6 +151,7 @@ impl Budget {
             },
             accrued: now,
             tokens,
+            settings,
         }
     }
 
@@ -158,13 +167,15 @@ impl Budget {
     }
 
     /// Changes the settings and keeps what was counted.
-    pub fn replace(&mut self, settings: Settings, now: Instant) {
+    pub fn replace(&mut self, settings: S, now: Instant) {
         // The time until now accrues by the settings under which it passed.
-        if let Settings::Ratio { reserve, .. } | Settings::Adaptive { reserve, .. } = self.settings {
+        if let Settings::Ratio { reserve, .. } | Settings::Adaptive { reserve, .. } = *self.settings.as_ref()
+        {
             self.accrue(reserve, now);
         }
         self.accrued = self.accrued.max(now);
-        match (self.settings, settings) {
+        let new = *settings.as_ref();
+        match (*self.settings.as_ref(), new) {
             (Settings::Quota { .. }, Settings::Quota { capacity, .. }) => {
                 self.tokens = self.tokens.min(capacity);
             }
@@ -172,14 +183,14 @@ impl Budget {
                 self.tokens = capacity;
             }
             (_, Settings::Ratio { .. } | Settings::Adaptive { .. }) => {
-                self.window.set_length(window_of(&settings), now);
+                self.window.set_length(window_of(&new), now);
             }
         }
         match &mut self.ends {
-            Some(ends) if !matches!(settings, Settings::Quota { .. }) => {
-                ends.set_length(window_of(&settings), now);
+            Some(ends) if !matches!(new, Settings::Quota { .. }) => {
+                ends.set_length(window_of(&new), now);
             }
-            None if is_adaptive(&settings) => self.ends = Some(Box::new(self.window.emptied())),
+            None if is_adaptive(&new) => self.ends = Some(Box::new(self.window.emptied())),
             _ => {}
         }
         self.settings = settings;
@@ -188,7 +199,7 @@ impl Budget {
     /// A first attempt is sent.
     #[inline]
     pub fn on_first_attempt(&mut self, now: Instant) {
-        if !matches!(self.settings, Settings::Quota { .. }) {
+        if !matches!(*self.settings.as_ref(), Settings::Quota { .. }) {
             self.window.advance(now);
             self.window.add(FIRSTS);
         }
@@ -197,7 +208,7 @@ impl Budget {
     /// An attempt has ended. Only the adaptive form listens.
     #[inline]
     pub fn on_attempt_end(&mut self, success: bool, now: Instant) {
-        if let (Some(ends), Settings::Adaptive { .. }) = (&mut self.ends, self.settings) {
+        if let (Some(ends), Settings::Adaptive { .. }) = (&mut self.ends, *self.settings.as_ref()) {
             ends.advance(now);
             ends.add(ENDED);
             if success {
@@ -214,7 +225,7 @@ impl Budget {
             capacity,
             success_gain,
             ..
-        } = self.settings
+        } = *self.settings.as_ref()
             && success
         {
             let gain = if tokens == 0 { success_gain } else { tokens };
@@ -224,7 +235,7 @@ impl Budget {
 
     /// Takes one retry or hedge out of the budget, or refuses it.
     pub fn withdraw(&mut self, after_timeout: bool, now: Instant) -> Option<Charge> {
-        match self.settings {
+        match *self.settings.as_ref() {
             Settings::Quota {
                 retry_cost,
                 timeout_cost,
@@ -251,7 +262,7 @@ impl Budget {
 
     /// Gives a charge back, because what it paid for was not sent.
     pub fn refund(&mut self, charge: Charge) {
-        match (charge.0, self.settings) {
+        match (charge.0, *self.settings.as_ref()) {
             (Source::Ratio(slot), _) => self.window.take_back(slot, EXTRAS),
             (Source::Reserve, Settings::Ratio { reserve, .. } | Settings::Adaptive { reserve, .. }) => {
                 self.reserve = (self.reserve + Ratio::PARTS).min(full(reserve));
@@ -267,7 +278,7 @@ impl Budget {
     /// How many retries could be taken now; for the operator's eyes.
     #[must_use]
     pub fn balance(&mut self, now: Instant) -> u64 {
-        match self.settings {
+        match *self.settings.as_ref() {
             Settings::Quota { retry_cost, .. } => u64::from(self.tokens / retry_cost.max(1)),
             Settings::Ratio { reserve, .. } | Settings::Adaptive { reserve, .. } => {
                 self.window.advance(now);
@@ -280,7 +291,7 @@ impl Budget {
 
     /// The ratio in force.
     fn ratio(&mut self, now: Instant) -> Ratio {
-        match self.settings {
+        match *self.settings.as_ref() {
             Settings::Ratio { ratio, .. } => ratio,
             Settings::Adaptive { least, most, .. } => {
                 let (ended, succeeded) = self.ends.as_mut().map_or((0, 0), |ends| {

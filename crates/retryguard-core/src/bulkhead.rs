@@ -81,9 +81,11 @@ pub enum Place {
 }
 
 /// The bulkhead of one target: first come, first served.
+///
+/// `S` keeps the settings: they themselves, or something that many targets share.
 #[derive(Debug, Clone)]
-pub struct Bulkhead {
-    settings: Settings,
+pub struct Bulkhead<S = Settings> {
+    settings: S,
     taken: u32,
     /// Those who wait, once one has. On the heap, like the limits: a large simulation has a bulkhead for each client.
     queue: Option<Box<Queue>>,
@@ -91,16 +93,23 @@ pub struct Bulkhead {
     limiter: Option<Box<Limiter>>,
 }
 
-impl Bulkhead {
+impl AsRef<Self> for Settings {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl<S: AsRef<Settings>> Bulkhead<S> {
     /// A bulkhead with every place free.
     #[must_use]
-    pub fn new(settings: Settings, now: Instant) -> Self {
+    pub fn new(settings: S, now: Instant) -> Self {
+        let limit = settings.as_ref().limit;
         Self {
             settings,
             taken: 0,
             queue: None,
-            gradient: Gradient::follows(settings.limit).then(|| Box::new(Gradient::new(settings.limit, now))),
-            limiter: match settings.limit {
+            gradient: Gradient::follows(limit).then(|| Box::new(Gradient::new(limit, now))),
+            limiter: match limit {
                 Limit::Adaptive(settings) => Some(Box::new(Limiter::new(settings))),
                 Limit::Fixed(_) | Limit::Gradient { .. } => None,
             },
@@ -108,21 +117,22 @@ impl Bulkhead {
     }
 
     /// Changes the settings; calls that were admitted stay admitted. An adaptive limit goes on from where it was.
-    pub fn replace(&mut self, settings: Settings) {
+    pub fn replace(&mut self, settings: S) {
+        let limit = settings.as_ref().limit;
         if let Limit::Gradient {
             initial, least, most, ..
-        } = settings.limit
+        } = limit
         {
             let gradient = self
                 .gradient
-                .get_or_insert_with(|| Box::new(Gradient::new(settings.limit, Instant::ZERO)));
-            let from = match self.settings.limit {
+                .get_or_insert_with(|| Box::new(Gradient::new(limit, Instant::ZERO)));
+            let from = match self.settings.as_ref().limit {
                 Limit::Fixed(_) | Limit::Adaptive(_) => f64::from(initial),
                 Limit::Gradient { .. } => gradient.limit,
             };
             gradient.limit = between(from, least, most);
         }
-        self.limiter = match (self.limiter.take(), settings.limit) {
+        self.limiter = match (self.limiter.take(), limit) {
             (Some(mut limiter), Limit::Adaptive(settings)) => {
                 limiter.replace(settings);
                 Some(limiter)
@@ -142,7 +152,7 @@ impl Bulkhead {
         reason = "clamped between two u32"
     )]
     pub fn limit(&self) -> u32 {
-        match self.settings.limit {
+        match self.settings.as_ref().limit {
             Limit::Fixed(limit) => limit,
             Limit::Gradient { initial, .. } => self
                 .gradient
@@ -158,8 +168,8 @@ impl Bulkhead {
     /// Whether the limit follows the latency.
     #[inline]
     #[must_use]
-    pub const fn is_adaptive(&self) -> bool {
-        !matches!(self.settings.limit, Limit::Fixed(_))
+    pub fn is_adaptive(&self) -> bool {
+        !matches!(self.settings.as_ref().limit, Limit::Fixed(_))
     }
 
     /// How many places are taken.
@@ -179,8 +189,8 @@ impl Bulkhead {
     /// How long a queued ticket may wait.
     #[inline]
     #[must_use]
-    pub const fn wait(&self) -> Duration {
-        self.settings.wait
+    pub fn wait(&self) -> Duration {
+        self.settings.as_ref().wait
     }
 
     /// Takes a place if there is one now, without queueing. It never overtakes a call that waits.
@@ -296,7 +306,8 @@ impl Bulkhead {
                 return Err(Refusal::BulkheadFull);
             }
         }
-        if self.settings.wait.is_zero() || self.waiting() >= self.settings.waiting as usize {
+        let settings = self.settings.as_ref();
+        if settings.wait.is_zero() || self.waiting() >= settings.waiting as usize {
             return Err(Refusal::BulkheadFull);
         }
         let queue = self.queue.get_or_insert_default();
@@ -340,7 +351,7 @@ impl Bulkhead {
             most,
             tolerance,
             ..
-        } = self.settings.limit
+        } = self.settings.as_ref().limit
             && let Some(gradient) = &mut self.gradient
         {
             gradient.add(latency, rejected);

@@ -48,9 +48,11 @@ impl Default for Settings {
 }
 
 /// The gate of one target.
+///
+/// `S` keeps the settings: they themselves, or something that many targets share.
 #[derive(Debug, Clone)]
-pub struct Gate {
-    settings: Settings,
+pub struct Gate<S = Settings> {
+    settings: S,
     /// What the target has asked. On the heap: most targets never ask for anything, and a large simulation has many.
     asked: Option<Box<Asked>>,
 }
@@ -65,10 +67,16 @@ struct Asked {
     no_retry_until: Instant,
 }
 
-impl Gate {
+impl AsRef<Self> for Settings {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl<S: AsRef<Settings>> Gate<S> {
     /// An open gate.
     #[must_use]
-    pub const fn new(settings: Settings) -> Self {
+    pub fn new(settings: S) -> Self {
         Self {
             settings,
             asked: None,
@@ -76,7 +84,7 @@ impl Gate {
     }
 
     /// Changes the settings and keeps what the target asked.
-    pub fn replace(&mut self, settings: Settings) {
+    pub fn replace(&mut self, settings: S) {
         self.settings = settings;
     }
 
@@ -92,10 +100,10 @@ impl Gate {
             return;
         }
         if let Some(wait) = hints.retry_after
-            && self.settings.scope != Scope::Call
+            && self.settings.as_ref().scope != Scope::Call
             && (failure.kind == FailureKind::Overload || hints.do_not_retry)
         {
-            let until = now.after(wait.min(self.settings.at_most));
+            let until = now.after(wait.min(self.settings.as_ref().at_most));
             let firsts = criticality.index() + usize::from(!again);
             let asked = self.asked.get_or_insert_default();
             let shed_first = asked.firsts_until[..firsts].iter_mut();
@@ -106,8 +114,8 @@ impl Gate {
         if hints.do_not_retry {
             let wait = hints
                 .retry_after
-                .unwrap_or(self.settings.no_retry_for)
-                .min(self.settings.at_most);
+                .unwrap_or(self.settings.as_ref().no_retry_for)
+                .min(self.settings.as_ref().at_most);
             let asked = self.asked.get_or_insert_default();
             asked.no_retry_until = asked.no_retry_until.max(now.after(wait));
         }
@@ -118,13 +126,13 @@ impl Gate {
     #[must_use]
     pub fn holds_first(&self, criticality: Criticality, now: Instant) -> Option<Duration> {
         let until = self.asked.as_ref()?.firsts_until[criticality.index()];
-        (self.settings.scope == Scope::Target && now < until).then(|| now.until(until))
+        (self.settings.as_ref().scope == Scope::Target && now < until).then(|| now.until(until))
     }
 
     /// Whether retries and hedges must stay away. A retry is put off: see [`Gate::retry_at`].
     #[must_use]
     pub fn holds_again(&self, criticality: Criticality, now: Instant) -> bool {
-        self.settings.scope != Scope::Call && now < self.again_until(criticality)
+        self.settings.as_ref().scope != Scope::Call && now < self.again_until(criticality)
     }
 
     /// Whether the target has asked its callers not to retry.
@@ -152,8 +160,10 @@ impl Gate {
         now: Instant,
         chance: &mut impl Chance,
     ) -> Instant {
-        let own = own.map_or(Instant::ZERO, |wait| now.after(wait.min(self.settings.at_most)));
-        let shared = if self.settings.scope == Scope::Call {
+        let own = own.map_or(Instant::ZERO, |wait| {
+            now.after(wait.min(self.settings.as_ref().at_most))
+        });
+        let shared = if self.settings.as_ref().scope == Scope::Call {
             Instant::ZERO
         } else {
             self.again_until(criticality)
@@ -162,14 +172,15 @@ impl Gate {
         if opens <= wanted {
             return wanted;
         }
-        opens.after(chance.up_to(self.settings.spread.of(now.until(opens))))
+        opens.after(chance.up_to(self.settings.as_ref().spread.of(now.until(opens))))
     }
 
     /// A wait as it is handed to a caller: no longer than is believed, and spread, because all callers that
     /// were refused together must not come back together.
     pub fn jittered(&self, wait: Duration, chance: &mut impl Chance) -> Duration {
-        let wait = wait.min(self.settings.at_most);
-        wait + chance.up_to(self.settings.spread.of(wait))
+        let settings = self.settings.as_ref();
+        let wait = wait.min(settings.at_most);
+        wait + chance.up_to(settings.spread.of(wait))
     }
 }
 

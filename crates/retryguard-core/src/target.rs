@@ -40,7 +40,7 @@ use std::sync::Arc;
 use crate::{
     breaker::{self, Breaker},
     budget::Budget,
-    bulkhead::{self, Bulkhead, Limit, Ticket},
+    bulkhead::{Bulkhead, Ticket},
     chance::Chance,
     criticality::Criticality,
     gate::Gate,
@@ -59,6 +59,7 @@ pub use permit::{AttemptKind, Permit};
 pub use settings::Settings;
 
 pub(crate) use permit::{Admission, Queued};
+use settings::Shared;
 
 use replace::Numbers;
 use samples::Samples;
@@ -82,16 +83,16 @@ pub enum Change {
 pub struct Target {
     settings: Arc<Settings>,
     latest: Instant,
-    gate: Gate,
-    breaker: Option<Breaker>,
-    budget: Option<Budget>,
+    gate: Gate<Shared>,
+    breaker: Option<Breaker<Shared>>,
+    budget: Option<Budget<Shared>>,
     /// On the heap, like everything that few targets need: a large simulation has a target for each client.
     throttle: Option<Box<Throttle>>,
     /// Always there, without a limit where the policy sets none: it counts what is in flight, and a limit
     /// that is removed by a new policy still has to let its queue go.
-    bulkhead: Bulkhead,
+    bulkhead: Bulkhead<Shared>,
     hedge: Option<Box<Hedge>>,
-    guard: Option<Guard>,
+    guard: Option<Guard<Shared>>,
     samples: Option<Box<Samples>>,
     /// Whether there is a part that hears of every end of an attempt.
     listens: bool,
@@ -120,11 +121,11 @@ impl Target {
     #[must_use]
     pub fn new(settings: Arc<Settings>, now: Instant) -> Self {
         let mut target = Self {
-            gate: Gate::new(settings.gate),
+            gate: Gate::new(Shared(settings.clone())),
             breaker: None,
             budget: None,
             throttle: None,
-            bulkhead: Bulkhead::new(bulkhead_or_none(settings.bulkhead), now),
+            bulkhead: Bulkhead::new(Shared(settings.clone()), now),
             hedge: None,
             guard: None,
             samples: None,
@@ -133,7 +134,7 @@ impl Target {
             pace: Pace::default(),
             rare: None,
             latest: now,
-            settings: Arc::new(Settings::default()),
+            settings: settings.clone(),
         };
         target.replace(settings, now);
         // Nothing was there before that could have changed.
@@ -420,7 +421,7 @@ impl Target {
     }
 
     #[inline]
-    pub(crate) fn gate(&self) -> &Gate {
+    pub(crate) fn gate(&self) -> &Gate<Shared> {
         &self.gate
     }
 
@@ -453,11 +454,4 @@ fn note(rare: &mut Option<Box<Rare>>, change: Change) {
         changes.remove(0);
     }
     changes.push(change);
-}
-
-fn bulkhead_or_none(settings: Option<bulkhead::Settings>) -> bulkhead::Settings {
-    settings.unwrap_or(bulkhead::Settings {
-        limit: Limit::Fixed(u32::MAX),
-        ..bulkhead::Settings::default()
-    })
 }

@@ -107,7 +107,12 @@ impl<const K: usize> Window<K> {
     #[cold]
     fn rotate(&mut self, now: u64) {
         let steps = (now - self.ends) / self.bucket + 1;
-        let emptied = self.slot + 1..=self.slot + steps.min(BUCKETS as u64);
+        if steps >= BUCKETS as u64 {
+            // Everything has left the window.
+            self.clear();
+            return self.begin_bucket(steps);
+        }
+        let emptied = self.slot + 1..=self.slot + steps;
         match &mut self.counts {
             Counts::Few(few) => {
                 few.ring[index_of(self.slot)] = std::mem::replace(&mut few.present, [0; K]);
@@ -127,6 +132,11 @@ impl<const K: usize> Window<K> {
                 }
             }
         }
+        self.begin_bucket(steps);
+    }
+
+    /// The bucket after so many others begins.
+    fn begin_bucket(&mut self, steps: u64) {
         self.slot += steps;
         self.ends = self.ends.saturating_add(steps.saturating_mul(self.bucket));
     }
@@ -198,7 +208,10 @@ impl<const K: usize> Window<K> {
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.counts = Counts::NONE;
+        match &mut self.counts {
+            few @ Counts::Few(_) => *few = Counts::NONE,
+            Counts::Many(many) => many.clear(),
+        }
     }
 }
 
@@ -207,6 +220,16 @@ impl<const K: usize> Counts<K> {
         present: [0; K],
         ring: [[0; K]; BUCKETS],
     });
+}
+
+impl<const K: usize> Many<K> {
+    fn clear(&mut self) {
+        *self = Self {
+            present: [0; K],
+            before: [0; K],
+            ring: [[0; K]; BUCKETS],
+        };
+    }
 }
 
 impl<const K: usize> Few<K> {

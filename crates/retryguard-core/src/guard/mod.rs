@@ -209,9 +209,11 @@ impl std::fmt::Display for Reason {
 }
 
 /// The guard of one target.
+///
+/// `S` keeps the settings: they themselves, or something that many targets share.
 #[derive(Debug, Clone)]
-pub struct Guard {
-    settings: Settings,
+pub struct Guard<S = Settings> {
+    settings: S,
     machine: Machine,
 }
 
@@ -222,11 +224,17 @@ enum Machine {
     Response(Box<response::Machine>),
 }
 
-impl Guard {
+impl AsRef<Self> for Settings {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl<S: AsRef<Settings>> Guard<S> {
     /// A guard that has seen nothing: off in `Algorithm1`, as the paper has it, and on otherwise.
     #[must_use]
-    pub fn new(settings: Settings, now: Instant) -> Self {
-        let machine = match settings.mode {
+    pub fn new(settings: S, now: Instant) -> Self {
+        let machine = match settings.as_ref().mode {
             Mode::Algorithm1 { .. } => Machine::Algorithm1(Algorithm1::default()),
             Mode::Hysteresis(_) => Machine::Hysteresis(Box::new(hysteresis::Machine::new(now))),
             Mode::Response(rules) => Machine::Response(Box::new(response::Machine::new(&rules))),
@@ -237,8 +245,8 @@ impl Guard {
     /// A guard that goes on from a state that another one left, such as a controller before it was restarted.
     /// It has seen nothing yet, and the cool-down and the step begin anew: what was read then is not known now.
     #[must_use]
-    pub fn resume(settings: Settings, state: State, now: Instant) -> Self {
-        let machine = match settings.mode {
+    pub fn resume(settings: S, state: State, now: Instant) -> Self {
+        let machine = match settings.as_ref().mode {
             Mode::Algorithm1 { .. } => Machine::Algorithm1(Algorithm1::resume(state)),
             Mode::Hysteresis(rules) => {
                 Machine::Hysteresis(Box::new(hysteresis::Machine::resume(state, &rules, now)))
@@ -249,14 +257,15 @@ impl Guard {
     }
 
     /// Changes the settings. The state is kept where the mode is the same.
-    pub fn replace(&mut self, settings: Settings, now: Instant) {
+    pub fn replace(&mut self, settings: S, now: Instant) {
+        let (old, new) = (self.settings.as_ref(), settings.as_ref());
         let same = matches!(
-            (self.settings.mode, settings.mode),
+            (old.mode, new.mode),
             (Mode::Algorithm1 { .. }, Mode::Algorithm1 { .. })
                 | (Mode::Hysteresis(_), Mode::Hysteresis(_))
                 | (Mode::Response(_), Mode::Response(_))
         );
-        if same && self.settings.signal == settings.signal {
+        if same && old.signal == new.signal {
             self.settings = settings;
         } else {
             *self = Self::new(settings, now);
@@ -265,8 +274,8 @@ impl Guard {
 
     /// The settings in force.
     #[must_use]
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
+    pub fn settings(&self) -> &Settings {
+        self.settings.as_ref()
     }
 
     /// The state.
@@ -284,7 +293,7 @@ impl Guard {
     #[inline]
     #[must_use]
     pub fn share(&self) -> Ratio {
-        match (self.state(), self.settings.mode) {
+        match (self.state(), self.settings.as_ref().mode) {
             (State::On, _) | (_, Mode::Response(_)) => Ratio::ONE,
             (State::Ramping { step }, Mode::Hysteresis(rules)) => rules.share(step),
             (State::Off | State::Ramping { .. }, _) => Ratio::ZERO,
@@ -331,7 +340,7 @@ impl Guard {
     /// The retries of one call, where the guard bounds them.
     #[inline]
     pub(crate) fn retries(&self) -> u8 {
-        match (&self.machine, self.settings.mode) {
+        match (&self.machine, self.settings.as_ref().mode) {
             (Machine::Response(machine), Mode::Response(rules)) if machine.state() != State::On => {
                 rules.limited_retries
             }
@@ -349,7 +358,7 @@ impl Guard {
     /// Whether the guard measures and enough attempts succeed lately for a retry to be worth its price.
     #[inline]
     pub(crate) fn is_answered(&self) -> bool {
-        match (&self.machine, &self.settings.mode) {
+        match (&self.machine, &self.settings.as_ref().mode) {
             (Machine::Response(machine), Mode::Response(rules)) => machine.is_answered(rules),
             _ => false,
         }
@@ -381,7 +390,7 @@ impl Guard {
         pace: &Pace,
         now: Instant,
     ) -> Option<Decision> {
-        match (&mut self.machine, &self.settings.mode) {
+        match (&mut self.machine, &self.settings.as_ref().mode) {
             (Machine::Response(machine), Mode::Response(rules)) => {
                 machine.on_end(first, arm, failure, pace, rules, now)
             }
@@ -397,12 +406,12 @@ impl Guard {
 
     /// Takes one sample in and says whether that changed the state.
     pub fn feed(&mut self, sample: &Sample, now: Instant) -> Option<Decision> {
-        match (&mut self.machine, self.settings.mode) {
+        match (&mut self.machine, self.settings.as_ref().mode) {
             (Machine::Algorithm1(machine), Mode::Algorithm1 { threshold, samples }) => {
-                machine.feed(sample, self.settings.signal, threshold, samples)
+                machine.feed(sample, self.settings.as_ref().signal, threshold, samples)
             }
             (Machine::Hysteresis(machine), Mode::Hysteresis(rules)) => {
-                machine.feed(sample, self.settings.signal, &rules, now)
+                machine.feed(sample, self.settings.as_ref().signal, &rules, now)
             }
             // `new` and `replace` keep the machine and the mode of one kind.
             (Machine::Response(_), Mode::Response(_)) => None,

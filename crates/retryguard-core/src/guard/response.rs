@@ -323,6 +323,9 @@ impl Machine {
     )]
     fn decision(&self, from: State) -> Option<Decision> {
         let to = self.state;
+        if from == to {
+            return None;
+        }
         let reason = if to == State::Off && self.dependence.is_clear() {
             Reason::Load
         } else {
@@ -331,7 +334,7 @@ impl Machine {
                 error: (self.gain.error * 1000.0).round() as u32,
             }
         };
-        (from != to).then_some(Decision { from, to, reason })
+        Some(Decision { from, to, reason })
     }
 
     #[inline]

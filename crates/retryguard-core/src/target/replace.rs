@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Change, Settings, Target, bulkhead_or_none, note, samples::Samples};
+use super::{Change, Settings, Shared, Target, note, samples::Samples};
 use crate::{
     breaker::Breaker,
     budget::Budget,
@@ -25,20 +25,21 @@ impl Target {
     /// before keeps its state.
     pub fn replace(&mut self, settings: Arc<Settings>, now: Instant) {
         let now = self.clamp(now);
-        self.gate.replace(settings.gate);
-        self.bulkhead.replace(bulkhead_or_none(settings.bulkhead));
+        let shared = || Shared(settings.clone());
+        self.gate.replace(shared());
+        self.bulkhead.replace(shared());
         let numbers = self.note_numbers();
         let from = self.breaker_state();
         swap(
             &mut self.breaker,
-            settings.breaker,
+            settings.breaker.map(|_| shared()),
             |part, new| part.replace(new, now),
             |new| Breaker::new(new, now).numbered_from(numbers.breaker),
         );
         self.note_breaker(from);
         swap(
             &mut self.budget,
-            settings.budget,
+            settings.budget.map(|_| shared()),
             |part, new| part.replace(new, now),
             |new| Budget::new(new, now).numbered_from(numbers.budget),
         );
@@ -57,7 +58,7 @@ impl Target {
         let (guard, clock) = (self.guard_state(), self.clock());
         swap(
             &mut self.guard,
-            settings.guard,
+            settings.guard.map(|_| shared()),
             |part, new| part.replace(new, now),
             |new| Guard::new(new, now),
         );

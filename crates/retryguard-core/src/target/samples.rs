@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Change, Target, permit::AttemptKind};
+use super::{Change, Shared, Target, permit::AttemptKind};
 use crate::{
     guard::{self, Guard, Sample, Signal},
     latency::Latencies,
@@ -59,14 +59,14 @@ impl Samples {
 
     /// Feeds the guard once its interval is over.
     #[inline]
-    pub(super) fn feed(&mut self, guard: &mut Guard, now: Instant, note: impl FnMut(Change)) {
+    pub(super) fn feed(&mut self, guard: &mut Guard<Shared>, now: Instant, note: impl FnMut(Change)) {
         if now >= self.ends {
             self.feed_ended(guard, now, note);
         }
     }
 
     #[cold]
-    fn feed_ended(&mut self, guard: &mut Guard, now: Instant, mut note: impl FnMut(Change)) {
+    fn feed_ended(&mut self, guard: &mut Guard<Shared>, now: Instant, mut note: impl FnMut(Change)) {
         if let Some(delays) = &mut self.delays {
             self.sample.delay = delays.quantile(Target::DELAY_QUANTILE);
             delays.clear();

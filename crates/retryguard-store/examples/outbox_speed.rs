@@ -22,7 +22,7 @@ use sqlx::{PgPool, Row as _, postgres::PgPoolOptions};
 use tokio::sync::mpsc;
 
 /// All come by turns, this often; the fastest turn of each counts, so that a busy machine slows all alike.
-const ROUNDS: usize = 2;
+const ROUNDS: usize = 3;
 /// Events of one turn.
 const EVENTS: usize = 100_000;
 /// Events of one turn of those that are slower.
@@ -32,6 +32,7 @@ const WRITES: usize = 200;
 const KEYS: usize = 100;
 /// Events whose way from commit to publication is timed.
 const TIMED: usize = 200;
+const IDLE_AFTER: Duration = Duration::from_millis(50);
 const PAYLOAD: [u8; 200] = [b'x'; 200];
 
 /// What is compared.
@@ -329,7 +330,8 @@ async fn latencies(pool: &PgPool, url: &str, apart: bool) -> Done<Vec<Duration>>
         outbox.wake();
         let at = published.recv().await.ok_or("the worker has ended")?;
         spans.push(at.saturating_duration_since(from));
-        pause(Duration::from_millis(10)).await;
+        // The worker reports the event, which is a commit, and looks once more before it is idle.
+        pause(IDLE_AFTER).await;
     }
     worker.stop().await;
     clear(&pool).await?;

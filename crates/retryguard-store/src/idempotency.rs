@@ -43,8 +43,8 @@
 //! *Exactly one effect, even when the process is killed*: only where effect and record are one transaction. The
 //! layer alone cannot do that: a process that dies between the handler's commit and the layer's record leaves an
 //! effect that no record tells of, and the next retry does it again. So the handler takes the [`Claim`] from the
-//! request's extensions and completes it in its own transaction with [`Claim::complete_in`] (SQLite and
-//! PostgreSQL). Where the effect is elsewhere, use [`Claim::id`] as a unique key there.
+//! request's extensions and completes it in its own transaction with [`Claim::commit`] or [`Claim::complete_in`] (SQLite
+//! and PostgreSQL). Where the effect is elsewhere, use [`Claim::id`] as a unique key there.
 //!
 //! A client that goes away does not stop the work: it runs to its end, its response is stored, and the retry
 //! gets it. Requests and responses of gRPC are passed through: their status comes after the body.
@@ -95,4 +95,4 @@ pub use settings::{OnStoreFailure, is_final};
 pub use sqlite::SqliteStore;
 pub use store::{Asked, Held, IdempotencyStore, Standing, StoreFuture};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub use transactional::{Completion, Transactional};
+pub use transactional::{CommittingDatabase, Completion, Transactional};

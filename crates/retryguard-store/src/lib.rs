@@ -14,6 +14,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod breaker;
+mod clean_up;
 mod clock;
 mod error;
 pub mod idempotency;

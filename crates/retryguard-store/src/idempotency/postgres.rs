@@ -1,9 +1,9 @@
 //! Keys in PostgreSQL: for any number of machines, beside the data that the effects are in.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use sqlx::{
-    Connection as _, PgConnection, PgPool, Row as _,
+    AssertSqlSafe, Connection as _, PgConnection, PgPool, Postgres, Row as _, Transaction,
     postgres::{PgPoolOptions, PgRow},
 };
 
@@ -13,6 +13,7 @@ use super::{
     machine::{Change, Found, Record, Records, TransactionalRecords, Version},
     sql::Pooled,
     store::micros,
+    transactional::CommittingDatabase,
 };
 use crate::{Backend, Statement, StoreError, Value, migrations};
 
@@ -70,7 +71,7 @@ impl PostgresStore {
 }
 
 impl Pooled for PostgresStore {
-    type Database = sqlx::Postgres;
+    type Database = Postgres;
 
     fn connections(&self) -> &PgPool {
         &self.pool
@@ -149,12 +150,16 @@ const LOAD: &str = "SELECT token, false, fingerprint,
         ceil(extract(epoch FROM locked_until - clock_timestamp()) * 1000000)::bigint, locked_for,
         expires_at <= clock_timestamp(), status, headers, body
     FROM retryguard_idempotency WHERE id = $1";
-/// Where another transaction has stored the key and is not committed, this waits for it and then stores nothing.
-const STORE: &str = "INSERT INTO retryguard_idempotency
+macro_rules! store {
+    () => {
+        "INSERT INTO retryguard_idempotency
         (id, fingerprint, token, locked_until, locked_for, expires_at, status, headers, body)
     VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 'epoch', $3,
-            clock_timestamp() + $4 * interval '1 microsecond', $5, $6, $7)
-    ON CONFLICT (id) DO NOTHING";
+            clock_timestamp() + $4 * interval '1 microsecond', $5, $6, $7)"
+    };
+}
+/// Where another transaction has stored the key and is not committed, this waits for it and then stores nothing.
+const STORE: &str = concat!(store!(), " ON CONFLICT (id) DO NOTHING");
 const STORE_OVER: &str = "UPDATE retryguard_idempotency
     SET fingerprint = $2, token = greatest(token + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint),
         locked_until = 'epoch', locked_for = $3, expires_at = clock_timestamp() + $4 * interval '1 microsecond',
@@ -222,6 +227,77 @@ impl TransactionalRecords for PgConnection {
     }
 }
 
+/// Stores a new key and commits, in one message. A known key violates the primary key, which ends the transaction before
+/// the commit; the other statements of this module change no row then and would be committed.
+///
+/// `AND CHAIN` because sqlx does not know of the commit: it takes the connection to be in a transaction, and rolls it back
+/// when it is dropped. So there is one, an empty one.
+const STORE_AND_COMMIT: &str = concat!(store!(), "; COMMIT AND CHAIN");
+/// Values are written into that message as hexadecimal digits, which doubles them. A larger response has a message of its own.
+const IN_ONE_MESSAGE: usize = 8 * 1024;
+
+impl CommittingDatabase for Postgres {
+    async fn finish(
+        mut transaction: Transaction<'static, Self>,
+        statement: &Statement,
+    ) -> Result<u64, StoreError> {
+        let message = (statement.text == STORE)
+            .then(|| in_one_message(STORE_AND_COMMIT, &statement.values))
+            .flatten();
+        let Some(message) = message else {
+            let rows = TransactionalRecords::execute(&mut *transaction, statement).await?;
+            if rows == 1 {
+                transaction.commit().await.map_err(failed)?;
+            }
+            return Ok(rows);
+        };
+        let sent = sqlx::raw_sql(AssertSqlSafe(message));
+        match sent.execute(&mut *transaction).await {
+            Ok(_) => Ok(1),
+            Err(error) if is_known_key(&error) => Ok(0),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+fn is_known_key(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(|error| error.is_unique_violation() && error.table() == Some("retryguard_idempotency"))
+}
+
+/// Several statements in one message cannot have parameters, so the values are written into the text: digits only, whatever
+/// the values are. None where they are too large for that.
+fn in_one_message(text: &str, values: &[Value]) -> Option<String> {
+    let mut message = String::with_capacity(2 * text.len());
+    let mut parts = text.split('$');
+    message.push_str(parts.next()?);
+    let mut left = IN_ONE_MESSAGE;
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let (number, rest) = part.split_at(end);
+        let value = values.get(number.parse::<usize>().ok()?.checked_sub(1)?)?;
+        match value {
+            Value::Integer(value) => write!(message, "'{value}'::bigint").ok()?,
+            Value::Boolean(value) => write!(message, "{value}").ok()?,
+            Value::Bytes(None) => message.push_str("NULL::bytea"),
+            Value::Bytes(Some(bytes)) => {
+                left = left.checked_sub(bytes.len())?;
+                // Not `'\\x…'`, which a server with `standard_conforming_strings = off` reads as something else.
+                message.push_str("decode('");
+                for byte in bytes {
+                    write!(message, "{byte:02x}").ok()?;
+                }
+                message.push_str("', 'hex')");
+            }
+            // No statement that is sent like this has a text.
+            Value::Text(_) => return None,
+        }
+        message.push_str(rest);
+    }
+    Some(message)
+}
+
 /// Fingerprint, lock and keep, as three statements have them one after the other.
 fn spans(asked: &Asked) -> [Value; 3] {
     [
@@ -251,4 +327,42 @@ fn read(row: &PgRow) -> Result<Record, StoreError> {
 
 fn failed(error: sqlx::Error) -> StoreError {
     StoreError::from_sqlx(Backend::Postgres, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_as_digits_whatever_they_are() {
+        let values = [
+            Value::from(b"'); DROP TABLE payments; --\\".to_vec()),
+            Value::Integer(-7),
+            Value::Boolean(true),
+            Value::Bytes(None),
+        ];
+        let message = in_one_message("($2, $1, $3, $4, $2)", &values).unwrap();
+        assert_eq!(
+            message,
+            "('-7'::bigint, decode('27293b2044524f50205441424c45207061796d656e74733b202d2d5c', 'hex'), true, \
+             NULL::bytea, '-7'::bigint)"
+        );
+    }
+
+    #[test]
+    fn what_is_large_has_a_message_of_its_own() {
+        let large = |size| in_one_message("$1", &[Value::from(vec![0; size])]);
+        assert!(large(IN_ONE_MESSAGE).is_some());
+        assert!(large(IN_ONE_MESSAGE + 1).is_none());
+        assert!(in_one_message("$1", &[Value::from("text")]).is_none());
+        assert!(in_one_message("$2", &[Value::Integer(1)]).is_none());
+    }
+
+    /// The message is made for this statement alone, and has its placeholders.
+    #[test]
+    fn the_message_stores_what_the_statement_stores() {
+        let (head, tail) = STORE_AND_COMMIT.split_once(';').unwrap();
+        assert_eq!(format!("{head} ON CONFLICT (id) DO NOTHING"), STORE);
+        assert_eq!(tail, " COMMIT AND CHAIN");
+    }
 }

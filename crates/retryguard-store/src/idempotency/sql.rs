@@ -15,6 +15,11 @@ pub(super) trait Pooled: fmt::Debug + Send + Sync + 'static {
     type Database: Database<Connection: TransactionalRecords>;
 
     fn connections(&self) -> &Pool<Self::Database>;
+
+    /// The connections by which keys are forgotten.
+    fn cleaner(&self) -> &Pool<Self::Database> {
+        self.connections()
+    }
 }
 
 /// Which backend a store is.
@@ -23,8 +28,12 @@ const fn backend<S: Pooled>() -> Backend {
 }
 
 async fn connection<S: Pooled>(store: &S) -> Result<PoolConnection<S::Database>, StoreError> {
+    acquire::<S>(store.connections()).await
+}
+
+async fn acquire<S: Pooled>(pool: &Pool<S::Database>) -> Result<PoolConnection<S::Database>, StoreError> {
     let failed = |error| StoreError::from_sqlx(backend::<S>(), error);
-    store.connections().acquire().await.map_err(failed)
+    pool.acquire().await.map_err(failed)
 }
 
 impl<S: Pooled> IdempotencyStore for S {
@@ -63,6 +72,6 @@ impl<S: Pooled> IdempotencyStore for S {
     }
 
     fn sweep(&self, limit: u32) -> StoreFuture<'_, u64> {
-        Box::pin(async move { connection(self).await?.sweep(limit).await })
+        Box::pin(async move { acquire::<S>(self.cleaner()).await?.sweep(limit).await })
     }
 }

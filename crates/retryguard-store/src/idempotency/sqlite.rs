@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use sqlx::{
-    Row as _, SqliteConnection, SqlitePool,
+    Row as _, Sqlite, SqliteConnection, SqlitePool, Transaction,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous},
 };
 
@@ -13,6 +13,7 @@ use super::{
     machine::{Change, Found, Record, Records, TransactionalRecords, Version},
     sql::Pooled,
     store::micros,
+    transactional::CommittingDatabase,
 };
 use crate::{Backend, Statement, StoreError, Value, clock, migrations};
 
@@ -25,14 +26,20 @@ const OPEN_AGAIN: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     pool: SqlitePool,
+    /// Where keys are forgotten: requests do not wait for this connection.
+    cleaner: SqlitePool,
 }
+
+/// Pages of the write-ahead log after which the cleaner copies them into the file, a tenth of SQLite's own setting. It changes most
+/// pages, so requests seldom have to copy any.
+const COPY_AFTER: &str = "100";
 
 impl SqliteStore {
     /// Opens a file, makes it and its tables where they are missing.
     ///
     /// Every commit is on the disk before it is answered (`synchronous = FULL`), so that what was acknowledged
-    /// outlives a power failure. One connection: SQLite has one writer, and waiting in our own queue is fairer
-    /// than waiting for its lock.
+    /// outlives a power failure. One connection for requests: SQLite has one writer, and waiting in our own queue is fairer
+    /// than waiting for its lock. Another one forgets keys.
     ///
     /// # Errors
     /// Where the file cannot be opened or written.
@@ -53,12 +60,13 @@ impl SqliteStore {
     }
 
     async fn connect(options: SqliteConnectOptions) -> Result<Self, StoreError> {
-        let pool = SqlitePoolOptions::new()
-            .max_connections(1)
-            .connect_with(options)
-            .await
-            .map_err(failed)?;
-        Self::with_pool(pool).await
+        let one = SqlitePoolOptions::new().max_connections(1);
+        let pool = one.clone().connect_with(options.clone()).await.map_err(failed)?;
+        let cleaner = one.connect_lazy_with(options.pragma("wal_autocheckpoint", COPY_AFTER));
+        Ok(Self {
+            cleaner,
+            ..Self::with_pool(pool).await?
+        })
     }
 
     /// On a pool of the caller's, and makes the tables where they are missing.
@@ -67,7 +75,8 @@ impl SqliteStore {
     /// Where the database cannot be written.
     pub async fn with_pool(pool: SqlitePool) -> Result<Self, StoreError> {
         migrations::sqlite(&pool).await?;
-        Ok(Self { pool })
+        let cleaner = pool.clone();
+        Ok(Self { pool, cleaner })
     }
 
     /// The pool, for the handler's own transactions: [`super::Claim::complete_in`] wants the same database.
@@ -78,10 +87,14 @@ impl SqliteStore {
 }
 
 impl Pooled for SqliteStore {
-    type Database = sqlx::Sqlite;
+    type Database = Sqlite;
 
     fn connections(&self) -> &SqlitePool {
         &self.pool
+    }
+
+    fn cleaner(&self) -> &SqlitePool {
+        &self.cleaner
     }
 }
 
@@ -225,6 +238,19 @@ impl TransactionalRecords for SqliteConnection {
         .await
         .map_err(failed)?;
         Ok(done.rows_affected())
+    }
+}
+
+impl CommittingDatabase for Sqlite {
+    async fn finish(
+        mut transaction: Transaction<'static, Self>,
+        statement: &Statement,
+    ) -> Result<u64, StoreError> {
+        let rows = TransactionalRecords::execute(&mut *transaction, statement).await?;
+        if rows == 1 {
+            transaction.commit().await.map_err(failed)?;
+        }
+        Ok(rows)
     }
 }
 

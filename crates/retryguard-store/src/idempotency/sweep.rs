@@ -8,12 +8,13 @@ use std::{
 use retryguard_core::Chance as _;
 
 use super::{IdempotencyStore, telemetry::SWEPT};
-use crate::clock;
+use crate::{
+    clean_up::{BatchSize, PAUSE},
+    clock,
+};
 
-/// How many at once: a long delete would hold up claims where a database has one writer.
-const BATCH: u32 = 100;
-/// How long others have the database for themselves after each of them.
-const PAUSE: Duration = Duration::from_millis(5);
+/// The most at once: a long delete would hold up claims where a database has one writer.
+const MOST: u32 = 1000;
 
 /// Sweeps for as long as the layer lives. Without a runtime there are no sweeps.
 pub(super) fn start(store: &Arc<dyn IdempotencyStore>, every: Duration) {
@@ -23,6 +24,7 @@ pub(super) fn start(store: &Arc<dyn IdempotencyStore>, every: Duration) {
 }
 
 async fn sweep(store: Weak<dyn IdempotencyStore>, every: Duration) {
+    let mut size = BatchSize::up_to(MOST);
     loop {
         // Between half and all of it, so that the replicas of a service do not sweep together.
         let half = every / 2;
@@ -30,10 +32,11 @@ async fn sweep(store: Weak<dyn IdempotencyStore>, every: Duration) {
         clock::sleep(half + Duration::from_nanos(clock::Random.below(nanos))).await;
         let Some(store) = store.upgrade() else { return };
         loop {
-            match store.sweep(BATCH).await {
+            let from = clock::now();
+            match store.sweep(size.rows()).await {
                 Ok(swept) => {
                     metrics::counter!(SWEPT, "backend" => store.backend().as_str()).increment(swept);
-                    if swept < u64::from(BATCH) {
+                    if !size.deleted(swept, clock::now() - from) {
                         break;
                     }
                     clock::sleep(PAUSE).await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
+use sqlx::{Database, Transaction};
 
 use super::{
     Claim, StoredResponse,
@@ -35,7 +36,54 @@ impl<C: TransactionalRecords> Transactional for C {
     }
 }
 
+/// A database whose transactions can hold a claim: [`sqlx::Sqlite`] and [`sqlx::Postgres`].
+pub trait CommittingDatabase: Database<Connection: Transactional> {
+    /// Executes a statement of this crate as the last of the transaction, and says how many rows it changed. Commits where
+    /// it is one row, and rolls back otherwise.
+    fn finish(
+        transaction: Transaction<'static, Self>,
+        statement: &Statement,
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+}
+
 impl Claim {
+    /// Stores the response in the caller's transaction, commits it, and hands the response back. This is
+    /// [`Claim::complete_in`] and the commit in one: on PostgreSQL (12 or later) both are one round trip where the key was seen
+    /// open ([`super::IdempotencyLayer::in_transaction`]) and the response has no more than 8 KiB.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "postgres")] mod page {
+    /// use axum::body::Body;
+    /// use http::Response;
+    /// use retryguard_store::idempotency::Claim;
+    ///
+    /// async fn pay(claim: Claim, pool: sqlx::PgPool) -> Result<Response<Body>, Box<dyn std::error::Error>> {
+    ///     let mut transaction = pool.begin().await?;
+    ///     sqlx::query("INSERT INTO payments (cents) VALUES (1000)").execute(&mut *transaction).await?;
+    ///     Ok(claim.commit(transaction, Response::new("paid")).await?)
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Claim::complete_in`], and those of the commit. The transaction is rolled back then, unless the connection
+    /// was lost while it was being committed: what became of it is not known, and a duplicate finds out.
+    pub async fn commit<D, T, B>(
+        &self,
+        transaction: Transaction<'static, D>,
+        response: Response<T>,
+    ) -> Result<Response<B>, StoreError>
+    where
+        D: CommittingDatabase,
+        T: Into<Bytes>,
+        B: From<Bytes>,
+    {
+        self.check_database(D::Connection::BACKEND)?;
+        let completion = self.completion(response)?;
+        let rows = D::finish(transaction, completion.statement()).await?;
+        completion.executed(rows)
+    }
+
     /// Stores the response in the caller's transaction and hands it back, to be returned once the transaction is
     /// committed. Effect and record are then one: both are there or neither is, whatever dies when.
     ///
@@ -69,12 +117,7 @@ impl Claim {
         T: Into<Bytes>,
         B: From<Bytes>,
     {
-        if self.backend != C::BACKEND {
-            return Err(StoreError::OtherDatabase {
-                claim: self.backend,
-                transaction: C::BACKEND,
-            });
-        }
+        self.check_database(C::BACKEND)?;
         let completion = self.completion(response)?;
         let rows = connection.execute(completion.statement()).await?;
         completion.executed(rows)
@@ -128,6 +171,18 @@ impl Claim {
             statement,
             response: Response::from_parts(head, body.into()),
             lost: self.lost.clone(),
+        })
+    }
+}
+
+impl Claim {
+    fn check_database(&self, transaction: Backend) -> Result<(), StoreError> {
+        if self.backend == transaction {
+            return Ok(());
+        }
+        Err(StoreError::OtherDatabase {
+            claim: self.backend,
+            transaction,
         })
     }
 }

@@ -24,12 +24,16 @@ use super::{
     lane::{self, Ended},
     telemetry::Telemetry,
 };
-use crate::{StoreError, clock};
+use crate::{
+    StoreError,
+    clean_up::{BatchSize, PAUSE},
+    clock,
+};
 
-/// The most events that one round of housekeeping deletes, and in how many steps: a long delete would hold
-/// locks and undo information for as long.
+/// The most events that are deleted at once, because a long delete would hold locks and undo information for as long, and the
+/// most of one round of housekeeping.
 const CLEAN_AT_ONCE: u32 = 1000;
-const CLEAN_STEPS: u32 = 20;
+const CLEAN_A_ROUND: u64 = 20_000;
 
 /// Publishes the events of an outbox. Any number of them may work on one outbox, in any number of processes.
 #[derive(Debug)]
@@ -153,11 +157,12 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
                 clock::sleep(self.jittered(self.settings.housekeeping)).await;
             }
         }
+        let mut size = BatchSize::up_to(CLEAN_AT_ONCE);
         loop {
             if let Err(error) = self.store.follow_clock().await {
                 note(telemetry, &error, "following the clock");
             }
-            if let Err(error) = self.clean(telemetry).await {
+            if let Err(error) = self.clean(telemetry, &mut size).await {
                 note(telemetry, &error, "cleaning");
             }
             match self.store.counts().await {
@@ -168,13 +173,19 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
         }
     }
 
-    async fn clean(&self, telemetry: &Telemetry) -> Result<(), StoreError> {
-        for _ in 0..CLEAN_STEPS {
-            let cleaned = self.store.clean(self.settings.keep, CLEAN_AT_ONCE).await?;
+    async fn clean(&self, telemetry: &Telemetry, size: &mut BatchSize) -> Result<(), StoreError> {
+        // Not longer than the time between two rounds, so that the gauges are told on a slow disk too.
+        let end = clock::now() + self.settings.housekeeping;
+        let mut all = 0;
+        while all < CLEAN_A_ROUND && clock::now() < end {
+            let from = clock::now();
+            let cleaned = self.store.clean(self.settings.keep, size.rows()).await?;
             telemetry.cleaned.increment(cleaned);
-            if cleaned < u64::from(CLEAN_AT_ONCE) {
+            all += cleaned;
+            if !size.deleted(cleaned, clock::now() - from) {
                 break;
             }
+            clock::sleep(PAUSE).await;
         }
         Ok(())
     }

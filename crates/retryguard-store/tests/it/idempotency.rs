@@ -14,6 +14,7 @@ mod payments;
 mod processes;
 mod race;
 mod redis;
+mod round_trips;
 mod together;
 mod transactions;
 

@@ -18,6 +18,9 @@ use tokio::sync::Notify;
 use crate::clock;
 
 const CHANNEL: &str = "retryguard_outbox";
+/// A signal is a commit, and need not be on the disk: after a crash the workers look anyway.
+const SIGNAL: &str =
+    "SELECT set_config('synchronous_commit', 'off', true), pg_notify('retryguard_outbox', '')";
 /// How long to wait before another try to listen.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -42,9 +45,7 @@ impl Signals {
                 let mut connection = pool.acquire().await?;
                 // A transaction that commits from here on may be too late for this signal, and sends another.
                 waiting.store(false, Ordering::Release);
-                sqlx::query("SELECT pg_notify('retryguard_outbox', '')")
-                    .execute(&mut *connection)
-                    .await
+                sqlx::query(SIGNAL).execute(&mut *connection).await
             };
             // A signal that is lost costs one look's time.
             let _ = tokio::time::timeout(limit, signal).await;

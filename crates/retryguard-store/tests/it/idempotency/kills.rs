@@ -74,7 +74,7 @@ async fn pay(
     }
 }
 
-/// Effect and record in one transaction.
+/// Effect and record in one transaction: `complete_in` in two steps, `commit` where the transaction claims the key as well.
 pub(super) async fn pay_once(
     payments: &Payments,
     claim: &Claim,
@@ -82,6 +82,7 @@ pub(super) async fn pay_once(
 ) -> Result<Response<Body>, StoreError> {
     let effect = new_effect();
     let receipt = Response::new(format!("receipt {payer}#{effect}"));
+    let in_one = claim.token().is_none();
     let refused = |error: sqlx::Error| StoreError::Refused {
         backend: retryguard_store::Backend::Sqlite,
         cause: Box::new(error),
@@ -93,6 +94,9 @@ pub(super) async fn pay_once(
                 .bind(payer)
                 .bind(&effect);
             payment.execute(&mut *transaction).await.map_err(refused)?;
+            if in_one {
+                return claim.commit(transaction, receipt).await;
+            }
             let receipt = claim.complete_in(&mut *transaction, receipt).await?;
             transaction.commit().await.map_err(refused)?;
             Ok(receipt)
@@ -103,6 +107,9 @@ pub(super) async fn pay_once(
                 .bind(payer)
                 .bind(&effect);
             payment.execute(&mut *transaction).await.map_err(refused)?;
+            if in_one {
+                return claim.commit(transaction, receipt).await;
+            }
             let receipt = claim.complete_in(&mut *transaction, receipt).await?;
             transaction.commit().await.map_err(refused)?;
             Ok(receipt)

@@ -30,14 +30,23 @@ enum Flaw {
     Forgets,
     /// It is executed before the effect's transaction, and not in it.
     Apart,
+    /// How many rows it changed is not looked at.
+    CommitsAnyway,
+    /// No bug: the statement and the commit are one call.
+    InOne,
 }
 
 /// What is planted, and whether the checker finds it.
-const PLANTED: [(Bug, Flaw, bool); 6] = [
+const PLANTED: [(Bug, Flaw, bool); 11] = [
+    (Bug::None, Flaw::InOne, false),
     (Bug::IgnoresRequests, Flaw::None, true),
+    (Bug::IgnoresRequests, Flaw::InOne, true),
     (Bug::MixesResponses, Flaw::None, true),
+    (Bug::MixesResponses, Flaw::InOne, true),
     // A completed key is called open: the statement still knows better, so that this alone does no harm.
     (Bug::RepeatsCompleted, Flaw::None, false),
+    (Bug::RepeatsCompleted, Flaw::InOne, false),
+    (Bug::None, Flaw::CommitsAnyway, true),
     (Bug::None, Flaw::Overwrites, true),
     (Bug::None, Flaw::Forgets, true),
     (Bug::None, Flaw::Apart, true),
@@ -84,8 +93,17 @@ async fn pay_sqlite(
     let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let insert = sqlx::query("INSERT INTO payments VALUES (?, ?)").bind(key);
     insert.bind(&effect).execute(&mut *transaction).await.unwrap();
-    if matches!(flaw, Flaw::None | Flaw::Overwrites) {
+    if flaw == Flaw::InOne {
+        if changes_its_mind() {
+            return Err(StoreError::ClaimLost);
+        }
+        return claim.commit(transaction, Response::new(effect)).await;
+    }
+    if matches!(flaw, Flaw::None | Flaw::Overwrites | Flaw::CommitsAnyway) {
         rows = execute_sqlite(&mut transaction, flaw, completion.statement()).await;
+    }
+    if flaw == Flaw::CommitsAnyway {
+        rows = 1;
     }
     let response = completion.executed(rows)?;
     if changes_its_mind() {
@@ -110,8 +128,17 @@ async fn pay_postgres(
     let mut transaction = pool.begin().await.unwrap();
     let insert = sqlx::query("INSERT INTO payments VALUES ($1, $2)").bind(key);
     insert.bind(&effect).execute(&mut *transaction).await.unwrap();
-    if matches!(flaw, Flaw::None | Flaw::Overwrites) {
+    if flaw == Flaw::InOne {
+        if changes_its_mind() {
+            return Err(StoreError::ClaimLost);
+        }
+        return claim.commit(transaction, Response::new(effect)).await;
+    }
+    if matches!(flaw, Flaw::None | Flaw::Overwrites | Flaw::CommitsAnyway) {
         rows = execute_postgres(&mut transaction, flaw, completion.statement()).await;
+    }
+    if flaw == Flaw::CommitsAnyway {
+        rows = 1;
     }
     let response = completion.executed(rows)?;
     if changes_its_mind() {

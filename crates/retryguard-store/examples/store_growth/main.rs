@@ -1,16 +1,19 @@
 //! How keys and outbox behave when their tables have grown to a million rows, on SQLite and PostgreSQL. Prints `group`, `name`
-//! and a figure: `cargo xtask evidence store-growth` makes the page.
+//! and a figure: `cargo xtask evidence store-growth` makes the page. `requests` and `sizes` as an argument do one of the two parts.
+
+mod clean_up;
 
 use std::{
     future::ready,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use clean_up::Batches;
 use http::{HeaderMap, StatusCode};
 use retryguard_parts::Postgres;
 use retryguard_store::{
@@ -22,7 +25,10 @@ use retryguard_store::{
         SqliteOutbox, Taken, Worker,
     },
 };
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{
+    PgPool, SqlitePool,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode},
+};
 
 /// Rows of a grown table.
 const ROWS: i64 = 1_000_000;
@@ -32,13 +38,12 @@ const TIMED: usize = 500;
 /// Requests of one turn without and with a clean-up beside them, and how many turns each has.
 const TURN: usize = 100;
 const TURNS: usize = 3;
-/// How many keys and how many events a clean-up deletes at once, as the layer and the worker do.
-const KEYS_AT_ONCE: u32 = 100;
-const EVENTS_AT_ONCE: u32 = 1000;
 /// How long keys and events are written and forgotten to see how far the tables grow, how often their size is read, and how long
 /// each is kept.
-const LOAD: Duration = Duration::from_secs(180);
-const LOOKS: u32 = 3;
+const LOAD: Duration = Duration::from_secs(3600);
+const LOOKS: u32 = 6;
+/// How long each of the four writers pauses after a row, so that an hour of load leaves the machine to others.
+const BETWEEN: Duration = Duration::from_millis(10);
 const KEPT: Duration = Duration::from_secs(20);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -50,8 +55,14 @@ async fn main() -> Done<()> {
     let server = Postgres::start();
     let mut places = Vec::new();
     for name in ["small", "grown"] {
-        let store = SqliteStore::open(folder.path().join(name)).await?;
-        let database = Database::Sqlite(store.pool().clone());
+        let file = folder.path().join(name);
+        let store = SqliteStore::open(&file).await?;
+        // Events are written and published by a program that has a pool of its own.
+        let options = SqliteConnectOptions::new()
+            .filename(file)
+            .journal_mode(SqliteJournalMode::Wal)
+            .busy_timeout(Duration::from_secs(20));
+        let database = Database::Sqlite(SqlitePool::connect_with(options).await?);
         places.push(Place {
             database,
             store: Arc::new(store),
@@ -73,12 +84,20 @@ async fn main() -> Done<()> {
         });
     }
     let postgres: [Place; 2] = places.try_into().map_err(|_| "two databases")?;
+    let part = std::env::args().nth(1);
+    let wanted = |name| part.as_deref().is_none_or(|part| part == name);
     for (name, [small, grown]) in [("sqlite", &sqlite), ("postgres", &postgres)] {
+        if !wanted("requests") {
+            continue;
+        }
         eprintln!("{name}: filling");
         grown.database.fill().await?;
         grows(name, small, grown).await?;
         cleans_keys(name, grown).await?;
         cleans_events(name, grown).await?;
+    }
+    if !wanted("sizes") {
+        return Ok(());
     }
     // Both at the same time, for the time's sake: here sizes are compared, and no spans.
     let (one, other) = tokio::join!(load("sqlite", &sqlite[0]), load("postgres", &postgres[0]));
@@ -233,20 +252,6 @@ impl Database {
         Ok(())
     }
 
-    /// Deletes some published events, whatever their age.
-    async fn clean(&self) -> Done<u64> {
-        Ok(match self {
-            Self::Sqlite(pool) => {
-                let outbox = SqliteOutbox::new(pool.clone());
-                outbox.clean(Duration::ZERO, EVENTS_AT_ONCE).await?
-            }
-            Self::Postgres(pool) => {
-                let outbox = PostgresOutbox::new(pool.clone());
-                outbox.clean(Duration::ZERO, EVENTS_AT_ONCE).await?
-            }
-        })
-    }
-
     /// A million completed keys, half of which are no longer kept, and a million events, half published and half parked.
     async fn fill(&self) -> Done<()> {
         match self {
@@ -328,32 +333,20 @@ impl Database {
     }
 }
 
-/// Requests by turns without and beside a clean-up that never pauses: 99th percentiles, the longest request, the longest batch of
-/// the clean-up and how many rows it deletes in a second.
+/// Requests by turns without and beside a clean-up: medians and 99th percentiles, the longest request, the longest batch of the
+/// clean-up and how many rows it deletes in a second.
 async fn beside(
     name: &str,
     what: &str,
     mut request: impl AsyncFnMut(usize) -> Done<()>,
-    clean: impl Fn() -> StepFuture + Clone + Send + 'static,
+    batches: &Batches,
 ) -> Done<()> {
     let (mut alone, mut together) = (Vec::new(), Vec::new());
     let (mut deleted, mut longest, mut seconds) = (0, Duration::ZERO, 0.0);
     let mut number = 0;
     for _ in 0..TURNS {
         for cleaning in [false, true] {
-            let over = Arc::new(AtomicBool::new(!cleaning));
-            let cleaner = tokio::spawn({
-                let (over, clean) = (over.clone(), clean.clone());
-                async move {
-                    let (mut rows, mut longest) = (0, Duration::ZERO);
-                    while !over.load(Ordering::Relaxed) {
-                        let from = now();
-                        rows += clean().await?;
-                        longest = longest.max(from.elapsed());
-                    }
-                    Ok::<_, Box<dyn std::error::Error + Send + Sync>>((rows, longest))
-                }
-            });
+            batches.switch(cleaning);
             let spans = if cleaning { &mut together } else { &mut alone };
             let begin = now();
             for _ in 0..TURN {
@@ -362,14 +355,14 @@ async fn beside(
                 spans.push(from.elapsed());
                 number += 1;
             }
-            over.store(true, Ordering::Relaxed);
-            let (rows, batch) = cleaner.await??;
             if cleaning {
+                let (rows, batch) = batches.take();
                 deleted += rows;
                 longest = longest.max(batch);
                 seconds += begin.elapsed().as_secs_f64();
             }
         }
+        batches.switch(false);
     }
     figure(&format!("{what}, p50 alone"), name, percentile(&mut alone, 50));
     figure(
@@ -401,27 +394,25 @@ async fn beside(
     Ok(())
 }
 
-type StepFuture = std::pin::Pin<Box<dyn Future<Output = Done<u64>> + Send>>;
-
 async fn cleans_keys(name: &str, place: &Place) -> Done<()> {
-    let store = place.store.clone();
-    let request = async |number| pay(&*store, asked("beside", number, DAY)).await;
-    let store = place.store.clone();
-    let clean = move || {
-        let store = store.clone();
-        Box::pin(async move { Ok(store.sweep(KEYS_AT_ONCE).await?) }) as StepFuture
-    };
-    beside(name, "keys", request, clean).await
+    let batches = Arc::default();
+    let cleaner = clean_up::of_keys(place.store.clone(), &batches);
+    let request = async |number| pay(&*place.store, asked("beside", number, DAY)).await;
+    beside(name, "keys", request, &batches).await?;
+    drop(cleaner);
+    Ok(())
 }
 
 async fn cleans_events(name: &str, place: &Place) -> Done<()> {
-    let request = async |number| place.database.publish(number).await;
-    let database = place.database.clone();
-    let clean = move || {
-        let database = database.clone();
-        Box::pin(async move { database.clean().await }) as StepFuture
+    let batches = Arc::default();
+    let cleaner = match &place.database {
+        Database::Sqlite(pool) => clean_up::of_events(SqliteOutbox::new(pool.clone()), &batches)?,
+        Database::Postgres(pool) => clean_up::of_events(PostgresOutbox::new(pool.clone()), &batches)?,
     };
-    beside(name, "events", request, clean).await
+    let request = async |number| place.database.publish(number).await;
+    beside(name, "events", request, &batches).await?;
+    cleaner.stop().await;
+    Ok(())
 }
 
 /// Keys and events are written by several at once, kept for a while, published and forgotten by the usual clean-up.
@@ -439,6 +430,7 @@ async fn load(name: &str, place: &Place) -> Done<()> {
                 }
                 pay(&*store, asked(&kind, number, KEPT)).await?;
                 keys.fetch_add(1, Ordering::Relaxed);
+                pause(BETWEEN).await;
             }
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
         }));
@@ -450,6 +442,7 @@ async fn load(name: &str, place: &Place) -> Done<()> {
                 }
                 database.put(number).await?;
                 events.fetch_add(1, Ordering::Relaxed);
+                pause(BETWEEN).await;
             }
             Ok(())
         }));
@@ -466,10 +459,12 @@ async fn load(name: &str, place: &Place) -> Done<()> {
             Worker::new(PostgresOutbox::new(pool.clone()), publish, settings)?.start()
         }
     };
+    let batches = Arc::new(Batches::default());
+    batches.switch(true);
+    let cleaner = clean_up::of_keys(place.store.clone(), &batches);
     for look in 1..=LOOKS {
         let next = end - LOAD + LOAD * look / LOOKS;
         while now() < next {
-            while place.store.sweep(KEYS_AT_ONCE).await? == u64::from(KEYS_AT_ONCE) {}
             pause(Duration::from_millis(500)).await;
         }
         let (tables, indexes) = place.database.sizes().await?;
@@ -480,6 +475,7 @@ async fn load(name: &str, place: &Place) -> Done<()> {
         writer.await??;
     }
     worker.stop().await;
+    drop(cleaner);
     figure("rows written", name, written.load(Ordering::Relaxed) as f64);
     figure("rows left", name, place.database.rows().await? as f64);
     place.database.compact().await?;
@@ -500,7 +496,10 @@ fn now() -> Instant {
     Instant::now()
 }
 
-#[expect(clippy::disallowed_methods, reason = "sweeps come now and then")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "writers pause, and sizes are read now and then"
+)]
 async fn pause(span: Duration) {
     tokio::time::sleep(span).await;
 }

@@ -95,8 +95,8 @@ struct Counts {
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     state: State,
-    low: Counts,
-    high: Counts,
+    /// What was measured, once attempts have failed. On the heap: most clients of a large simulation never meet that.
+    measured: Option<Box<Measured>>,
     clock: Option<WallClock>,
     /// The slot in force, in nanoseconds.
     slot: u64,
@@ -110,8 +110,14 @@ pub(crate) struct Machine {
     succeeding: f64,
     /// The share of recent failures that may speak of load.
     loaded: f64,
-    dependence: Dependence,
     gain: Gain,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Measured {
+    low: Counts,
+    high: Counts,
+    dependence: Dependence,
 }
 
 /// Nothing is measured while fewer first attempts fail.
@@ -139,8 +145,7 @@ impl Machine {
     pub(super) fn new(rules: &Response) -> Self {
         Self {
             state: State::Ramping { step: 0 },
-            low: Counts::default(),
-            high: Counts::default(),
+            measured: None,
             clock: None,
             slot: nanos(rules.slot).max(1),
             pair: 0,
@@ -148,7 +153,6 @@ impl Machine {
             failing: 0.0,
             retries_succeed: 0.5,
             loaded: 1.0,
-            dependence: Dependence::default(),
             succeeding: 1.0,
             gain: Gain {
                 value: 0.5,
@@ -289,7 +293,8 @@ impl Machine {
         let loaded =
             failure.is_some_and(|it| matches!(it.kind, FailureKind::Overload | FailureKind::Timeout));
         if self.failing >= LITTLE {
-            self.dependence.on_end(loaded, pace.recent());
+            let measured = self.measured.get_or_insert_default();
+            measured.dependence.on_end(loaded, pace.recent());
         }
         if !success {
             self.loaded += (f64::from(u8::from(loaded)) - self.loaded) * 4.0 * RECENT;
@@ -326,7 +331,7 @@ impl Machine {
         if from == to {
             return None;
         }
-        let reason = if to == State::Off && self.dependence.is_clear() {
+        let reason = if to == State::Off && self.comes_from_load() {
             Reason::Load
         } else {
             Reason::Gain {
@@ -341,9 +346,16 @@ impl Machine {
     fn counts(&mut self, arm: Arm) -> Option<&mut Counts> {
         match arm {
             Arm::Neither => None,
-            Arm::Low => Some(&mut self.low),
-            Arm::High => Some(&mut self.high),
+            Arm::Low => Some(&mut self.measured.get_or_insert_default().low),
+            Arm::High => Some(&mut self.measured.get_or_insert_default().high),
         }
+    }
+
+    /// Whether attempts clearly fail more often while answers are slow.
+    fn comes_from_load(&self) -> bool {
+        self.measured
+            .as_ref()
+            .is_some_and(|measured| measured.dependence.is_clear())
     }
 
     #[cold]
@@ -353,8 +365,11 @@ impl Machine {
             self.pair_ends = now.after(Duration::from_nanos(2 * self.slot));
             return;
         };
-        if pair != self.pair && self.measures(self.pair) {
-            for counts in [&mut self.low, &mut self.high] {
+        if pair != self.pair
+            && self.measures(self.pair)
+            && let Some(measured) = &mut self.measured
+        {
+            for counts in [&mut measured.low, &mut measured.high] {
                 counts.firsts *= KEPT;
                 counts.firsts_succeeded *= KEPT;
                 counts.retries *= KEPT;
@@ -398,7 +413,7 @@ impl Machine {
         } else if self.succeeding < price / 4.0 {
             // Hardly anything succeeds: no retry can add more than that, whatever was guessed before the first one ended.
             State::Off
-        } else if self.dependence.is_clear() {
+        } else if self.comes_from_load() {
             State::Off
         } else if above > CLEAR {
             State::On
@@ -417,14 +432,17 @@ impl Machine {
         } else {
             (self.retries_succeed, 0.2 + 0.1 * self.loaded)
         };
-        let (low, high) = (&self.low, &self.high);
+        let guess_alone = Gain {
+            value: guess,
+            error: guess_error,
+        };
+        let Some(Measured { low, high, .. }) = self.measured.as_deref() else {
+            return guess_alone;
+        };
         let more = high.per_first(high.retries) - low.per_first(low.retries);
         let guess_weight = 1.0 / (guess_error * guess_error);
         if high.firsts < 4.0 || low.firsts < 4.0 || more <= 0.02 {
-            return Gain {
-                value: guess,
-                error: guess_error,
-            };
+            return guess_alone;
         }
         let succeeded =
             |counts: &Counts| counts.per_first(counts.firsts_succeeded + counts.retries_succeeded);

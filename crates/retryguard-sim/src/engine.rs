@@ -14,17 +14,18 @@ mod floor;
 mod jobs;
 mod oracle;
 mod outbox;
+mod peers;
 mod pools;
 mod record;
 mod scale;
 
 use std::{sync::Arc, time::Duration};
 
-use retryguard_core::{Call, Criticality, Failure, FailureKind, Instant, Target, shed, target};
+use retryguard_core::{Call, Criticality, Failure, FailureKind, Instant, shed, target};
 use retryguard_policy::Policy;
 
 use crate::{
-    conduct::{Conduct, Extra, Readings, Rules, extra::Part},
+    conduct::{Conduct, Extra, Readings, Rules},
     distribution::Distribution,
     kernel::{Handle, Queue, Slab},
     streams::{Seed, Stream},
@@ -33,6 +34,7 @@ use crate::{
 
 use event::{Event, Packed};
 use floor::Floor;
+use peers::Peers;
 use record::Recorder;
 
 pub use record::{EdgeState, Moment, Run, ServiceRun, Shares, State, TimeLine};
@@ -107,15 +109,6 @@ struct Job {
     entry: Option<shed::Entry>,
 }
 
-/// One client instance's side of an edge.
-#[derive(Debug)]
-struct Peer {
-    target: Target,
-    part: Part,
-    /// The replicas of the service, where the caller knows them.
-    known: Option<Box<endpoints::Known>>,
-}
-
 /// The clocks of the callers of an edge.
 #[derive(Debug)]
 enum Clocks {
@@ -153,7 +146,7 @@ struct Line<'a> {
     one_peer: bool,
     /// Whether its callers know the replicas of the service and choose by our machine, or by the oracle's knowledge.
     knows: bool,
-    peers: Vec<Peer>,
+    peers: Peers,
 }
 
 /// Runs a policy in a world.
@@ -252,7 +245,7 @@ impl<'a> Engine<'a> {
                     propagates: conduct.propagates_to(name) && service.drops_expired,
                     round_trip: crate::distribution::seconds(2.0 * edge.network.usual_mean()),
                     retries_everything: conduct.retries_everything(name),
-                    peers: Vec::new(),
+                    peers: Peers::default(),
                 }
             })
             .collect();

@@ -12,9 +12,10 @@ use retryguard_core::{
 };
 
 use super::{
-    Clocks, Engine, Event, Flight, Job, Line, Packed, Parent, Peer, descend,
+    Clocks, Engine, Event, Flight, Job, Line, Packed, Parent, descend,
     door::note_refused,
     endpoints::{ANY, Known},
+    peers::Peer,
     record::Recorder,
 };
 use crate::{
@@ -81,12 +82,12 @@ impl Clocks {
 }
 
 impl Line<'_> {
-    /// Clients up to this one are there from now on.
+    /// The client of this number makes its first call. Returns its place.
     #[cold]
-    fn meet(&mut self, peer: u32, now: Instant, edge: u64, seed: Seed) {
-        while self.peers.len() <= peer as usize {
-            let mut target = Target::new(self.settings.clone(), now);
-            let entity = descend(edge, self.peers.len() as u64);
+    fn meet(&mut self, number: u32, now: Instant, edge: u64, seed: Seed) -> u32 {
+        let entity = descend(edge, u64::from(number));
+        self.peers.add(number, now, |since| {
+            let mut target = Target::new(self.settings.clone(), since);
             target.set_clock(
                 self.clocks
                     .offset(&mut seed.stream(entity, Purpose::Clock))
@@ -95,12 +96,12 @@ impl Line<'_> {
                         salt: u64::from(self.to),
                     }),
             );
-            self.peers.push(Peer {
+            Peer {
                 target,
                 part: Part::new(&self.conduct.extra, entity),
                 known: self.knows.then(|| Box::new(Known::new(self.settings.endpoints))),
-            });
-        }
+            }
+        })
     }
 }
 
@@ -109,10 +110,11 @@ impl Engine<'_> {
     #[expect(clippy::cast_possible_truncation, reason = "a world has few edges")]
     pub(super) fn start_call(&mut self, origin: Origin) {
         let line = &mut self.lines[origin.edge];
-        let peer = if line.one_peer { 0 } else { origin.peer };
-        if line.peers.len() <= peer as usize {
-            line.meet(peer, self.now, origin.edge as u64, self.seed);
-        }
+        let number = if line.one_peer { 0 } else { origin.peer };
+        let peer = match line.peers.place(number) {
+            Some(place) => place,
+            None => line.meet(number, self.now, origin.edge as u64, self.seed),
+        };
         let idempotent = origin.idempotent || line.retries_everything;
         let oracle = line.conduct.oracle;
         line.peers[peer as usize].part.on_call(self.now);

@@ -6,7 +6,7 @@ mod time_line;
 
 use std::time::Duration;
 
-use retryguard_core::{Instant, Refusal, breaker, guard, target::Change};
+use retryguard_core::{Instant, Refusal, Target, breaker, guard, target::Change};
 
 use super::{Engine, calls::Ended, floor::Floor};
 use crate::{
@@ -401,14 +401,16 @@ impl Engine<'_> {
             if in_focus || has_breaker || has_guard {
                 // A million clients need not all be asked: the first thousand tell as much.
                 let asked = line.peers.len().min(1000);
-                for peer in &line.peers[..asked] {
-                    match peer.target.breaker_state() {
+                let fresh = Target::new(line.settings.clone(), self.now);
+                for peer in line.peers.first(asked) {
+                    let target = peer.map_or(&fresh, |peer| &peer.target);
+                    match target.breaker_state() {
                         breaker::State::Closed => {}
                         breaker::State::Open => breaker.shut += 1.0,
                         breaker::State::HalfOpen => breaker.trying += 1.0,
                     }
-                    let held_back = 1.0 - peer.target.guard_share().as_f64();
-                    match peer.target.guard_state() {
+                    let held_back = 1.0 - target.guard_share().as_f64();
+                    match target.guard_state() {
                         guard::State::On => continue,
                         guard::State::Off => guard.shut += held_back,
                         guard::State::Ramping { .. } => guard.trying += held_back,

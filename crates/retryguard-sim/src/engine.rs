@@ -39,6 +39,20 @@ use record::Recorder;
 
 pub use record::{EdgeState, Moment, Run, ServiceRun, Shares, State, TimeLine};
 
+/// Names a call, a request at a service, a delivery out of an outbox, or a rejection that its caller hears of later.
+type CallKey = Handle<Flight>;
+type JobKey = Handle<Job>;
+type LetterKey = Handle<outbox::Letter>;
+type RejectionKey = Handle<Rejection>;
+
+/// An attempt that is turned away before anything else happens.
+#[derive(Debug, Clone, Copy)]
+struct Rejection {
+    call: CallKey,
+    number: u8,
+    kind: FailureKind,
+}
+
 /// A call under way.
 #[derive(Debug)]
 struct Flight {
@@ -71,14 +85,14 @@ struct Flight {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parent {
     Client { client: u32, user: u32 },
-    Job { job: Handle, optional: bool },
-    Outbox { letter: Handle },
+    Job { job: JobKey, optional: bool },
+    Outbox { letter: LetterKey },
 }
 
 /// A request at a service.
 #[derive(Debug)]
 struct Job {
-    caller: Handle,
+    caller: CallKey,
     number: u8,
     edge: u32,
     service: u32,
@@ -184,9 +198,9 @@ struct Engine<'a> {
     queue: Queue<Packed>,
     /// An attempt that is turned away at this very moment, before anything else that happens: stands for an
     /// [`Event::TurnedAway`] at the head of the queue.
-    refused: Option<(Handle, u8, FailureKind)>,
+    refused: Option<Rejection>,
     /// Those that hear of it later.
-    turned_away: Slab<(Handle, u8, FailureKind)>,
+    turned_away: Slab<Rejection>,
     flights: Slab<Flight>,
     jobs: Slab<Job>,
     /// Deliveries out of an outbox that are under way, and how many wait or are.
@@ -301,9 +315,13 @@ impl<'a> Engine<'a> {
             self.now = at;
             self.record.events += 1;
             self.handle(event.unpacked());
-            while let Some((call, number, kind)) = self.refused.take() {
+            while let Some(rejection) = self.refused.take() {
                 self.record.events += 1;
-                self.answered(call, number, door::turned_away(kind));
+                self.answered(
+                    rejection.call,
+                    rejection.number,
+                    door::turned_away(rejection.kind),
+                );
             }
         }
     }
@@ -327,8 +345,12 @@ impl<'a> Engine<'a> {
             Event::Worked(job) => self.worked(job),
             Event::Answer(job) => self.answer(job),
             Event::TurnedAway(attempt) => {
-                if let Some((call, number, kind)) = self.turned_away.remove(attempt) {
-                    self.answered(call, number, door::turned_away(kind));
+                if let Some(rejection) = self.turned_away.remove(attempt) {
+                    self.answered(
+                        rejection.call,
+                        rejection.number,
+                        door::turned_away(rejection.kind),
+                    );
                 }
             }
             Event::Kill(job) => self.kill(job),

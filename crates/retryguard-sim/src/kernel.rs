@@ -4,4 +4,4 @@ mod queue;
 mod slab;
 
 pub use queue::Queue;
-pub use slab::{Handle, Slab};
+pub use slab::{HANDLE_BITS, Handle, Slab};

@@ -12,7 +12,7 @@ use retryguard_core::{
 };
 
 use super::{
-    Clocks, Engine, Event, Flight, Job, Line, Packed, Parent, descend,
+    CallKey, Clocks, Engine, Event, Flight, Job, JobKey, Line, Packed, Parent, Rejection, descend,
     door::note_refused,
     endpoints::{ANY, Known},
     peers::Peer,
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     conduct::extra::{Part, limiter::End},
-    kernel::{Handle, Queue, Slab},
+    kernel::{Queue, Slab},
     streams::{Purpose, Seed, Stream},
 };
 
@@ -158,7 +158,7 @@ impl Engine<'_> {
     #[inline]
     pub(super) fn drive(
         &mut self,
-        handle: Handle,
+        handle: CallKey,
         input: impl FnOnce(&mut Call, &mut Target, Instant, &mut Stream) -> Step,
     ) {
         let Some(flight) = self.flights.get_mut(handle) else {
@@ -171,7 +171,7 @@ impl Engine<'_> {
 
     /// Does what a call says to an answer: most often it is over.
     #[inline(always)]
-    pub(super) fn heed(&mut self, handle: Handle, step: &Step) {
+    pub(super) fn heed(&mut self, handle: CallKey, step: &Step) {
         if let Step::Done(verdict) = step {
             self.done(handle, verdict);
         } else {
@@ -180,7 +180,7 @@ impl Engine<'_> {
     }
 
     /// Does what a call says, and hears what its target has to tell.
-    pub(super) fn follow(&mut self, handle: Handle, step: &Step) {
+    pub(super) fn follow(&mut self, handle: CallKey, step: &Step) {
         let flight = self
             .flights
             .get_mut(handle)
@@ -201,8 +201,11 @@ impl Engine<'_> {
                 let peer = &mut line.peers[number];
                 // One that no caller waits for any more is forgotten.
                 if attempt.ends > self.now && !peer.part.admit(handle.as_u64(), self.now) {
-                    let refused = (handle, attempt.number, FailureKind::Overload);
-                    let refused = self.turned_away.insert(refused);
+                    let refused = self.turned_away.insert(Rejection {
+                        call: handle,
+                        number: attempt.number,
+                        kind: FailureKind::Overload,
+                    });
                     self.queue.push(self.now, Event::TurnedAway(refused));
                 } else if attempt.ends > self.now {
                     let held = peer.part.hold(self.now);
@@ -221,15 +224,20 @@ impl Engine<'_> {
                         floor,
                         self.record.tally(line.to as usize, self.now),
                     );
+                    let rejection = Rejection {
+                        call: handle,
+                        number: attempt.number,
+                        kind,
+                    };
                     if floor.refuses_at_once
                         && self.refused.is_none()
                         && self.queue.has_nothing_due()
                         && !self.record.ended_early
                     {
-                        self.refused = Some((handle, attempt.number, kind));
+                        self.refused = Some(rejection);
                     } else {
                         let takes = self.world.services[line.to as usize].rejection_time;
-                        let turned_away = self.turned_away.insert((handle, attempt.number, kind));
+                        let turned_away = self.turned_away.insert(rejection);
                         let event = Event::TurnedAway(turned_away);
                         self.queue.push(self.now.after(takes), event);
                     }
@@ -242,7 +250,7 @@ impl Engine<'_> {
     }
 
     #[inline]
-    pub(super) fn timer(&mut self, handle: Handle) {
+    pub(super) fn timer(&mut self, handle: CallKey) {
         let Some(mut flight) = self.flights.get_mut(handle) else {
             return;
         };
@@ -268,13 +276,13 @@ impl Engine<'_> {
         self.send_to_door(handle, true, Call::on_timer);
     }
 
-    pub(super) fn place(&mut self, handle: Handle) {
+    pub(super) fn place(&mut self, handle: CallKey) {
         self.drive(handle, |call, target, now, chance| {
             call.on_place(target, now, chance)
         });
     }
 
-    fn give_up(&mut self, handle: Handle) {
+    fn give_up(&mut self, handle: CallKey) {
         self.routes_over(handle);
         if let Some(mut flight) = self.flights.remove(handle) {
             let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
@@ -282,14 +290,14 @@ impl Engine<'_> {
             peer.part.on_call_end(handle.as_u64(), End::TimedOut, self.now);
             while let Some(ticket) = peer.target.next_granted() {
                 self.queue
-                    .push(self.now, Event::Place(Handle::from_u64(ticket.0)));
+                    .push(self.now, Event::Place(CallKey::from_u64(ticket.0)));
             }
             self.leave_pool(flight.pool, flight.edge);
         }
     }
 
     /// Sends an attempt that is not refused at the door, or lets it wait for its turn.
-    fn send(&mut self, handle: Handle, attempt: &Attempt, held: Duration) {
+    fn send(&mut self, handle: CallKey, attempt: &Attempt, held: Duration) {
         let flight = self.flights.get(handle).expect("was just looked at");
         let line = &self.lines[flight.edge as usize];
         let mut request = request(flight, handle, attempt, line.to, line.propagates, self.now);
@@ -306,7 +314,7 @@ impl Engine<'_> {
     }
 
     /// A request that was held back asks again; one that no caller waits for any more is forgotten.
-    pub(super) fn launch(&mut self, handle: Handle) {
+    pub(super) fn launch(&mut self, handle: JobKey) {
         let job = self
             .jobs
             .get(handle)
@@ -321,7 +329,7 @@ impl Engine<'_> {
     }
 
     /// A request leaves, if it is not held back any longer.
-    fn put_off(&mut self, handle: Handle, held: Duration) {
+    fn put_off(&mut self, handle: JobKey, held: Duration) {
         if !held.is_zero() {
             self.queue.push(self.now.after(held), Event::Launch(handle));
             return;
@@ -343,7 +351,7 @@ impl Engine<'_> {
 
     /// The answer of a request reaches its caller.
     #[inline]
-    pub(super) fn answer(&mut self, job: Handle) {
+    pub(super) fn answer(&mut self, job: JobKey) {
         let Some(answered) = self.jobs.get(job) else {
             return;
         };
@@ -357,7 +365,7 @@ impl Engine<'_> {
     }
 
     /// An attempt is answered. Its caller may no longer be there.
-    pub(super) fn answered(&mut self, handle: Handle, number: u8, outcome: &Outcome) {
+    pub(super) fn answered(&mut self, handle: CallKey, number: u8, outcome: &Outcome) {
         let Some(mut flight) = self.flights.get_mut(handle) else {
             return;
         };
@@ -393,7 +401,7 @@ impl Engine<'_> {
 
     /// An answer on its way through what a foreign policy has beside the machines. `came` is false where the caller gave up
     /// instead: a send limiter follows answers only.
-    fn answered_through_parts(&mut self, handle: Handle, number: u8, outcome: &Outcome, came: bool) {
+    fn answered_through_parts(&mut self, handle: CallKey, number: u8, outcome: &Outcome, came: bool) {
         let flight = self.flights.get_mut(handle).expect("was just looked at");
         // The answer of an attempt that was given up comes too late.
         if flight
@@ -446,7 +454,7 @@ impl Engine<'_> {
 
     /// A call is over. Its target may have something to tell afterwards.
     #[inline(never)]
-    fn done(&mut self, handle: Handle, verdict: &Verdict) {
+    fn done(&mut self, handle: CallKey, verdict: &Verdict) {
         let flight = self.flights.get_mut(handle).expect("a call that ends is there");
         let (edge, parent, began, counted) = (flight.edge, flight.parent, flight.began, flight.counted);
         let (pool, retries, peer) = (flight.pool, flight.call.retries(), flight.peer as usize);
@@ -504,7 +512,7 @@ pub(super) fn hear(
     record: &mut Recorder,
 ) {
     while let Some(ticket) = target.next_granted() {
-        queue.push(now, Event::Place(Handle::from_u64(ticket.0)));
+        queue.push(now, Event::Place(CallKey::from_u64(ticket.0)));
     }
     if target.has_changes() {
         for change in target.changes() {
@@ -515,7 +523,7 @@ pub(super) fn hear(
 
 /// Sets the call's timer, unless one that is early enough is set already: one that comes too early looks again.
 #[inline(always)]
-pub(super) fn arm(flight: &mut Flight, handle: Handle, queue: &mut Queue<Packed>) {
+pub(super) fn arm(flight: &mut Flight, handle: CallKey, queue: &mut Queue<Packed>) {
     if let Some(at) = flight.call.next_timer()
         && at < flight.timer
     {
@@ -542,7 +550,7 @@ fn is_orphan(flight: &Flight, jobs: &Slab<Job>) -> bool {
 #[inline]
 fn request(
     flight: &Flight,
-    caller: Handle,
+    caller: CallKey,
     attempt: &Attempt,
     service: u32,
     propagates: bool,

@@ -7,15 +7,12 @@ use retryguard_core::{
 };
 
 use super::{
-    Engine, Flight, Packed,
+    CallKey, Engine, Flight, Packed,
     calls::{arm, hear},
     floor::Floor,
     record::{Recorder, Tally},
 };
-use crate::{
-    kernel::{Handle, Queue},
-    streams::Stream,
-};
+use crate::{kernel::Queue, streams::Stream};
 
 impl Engine<'_> {
     /// Gives a call an input that may send an attempt. One that is turned away at once is answered on the spot, and
@@ -25,7 +22,7 @@ impl Engine<'_> {
     #[inline(always)]
     pub(super) fn send_to_door(
         &mut self,
-        handle: Handle,
+        handle: CallKey,
         alone: bool,
         input: impl FnOnce(&mut Call, &mut Target, Instant, &mut Stream) -> Step,
     ) {
@@ -81,7 +78,7 @@ impl Door<'_> {
     fn turns_away(
         &mut self,
         flight: &mut Flight,
-        handle: Handle,
+        handle: CallKey,
         target: &mut Target,
         step: &Step,
     ) -> Option<(u8, FailureKind)> {

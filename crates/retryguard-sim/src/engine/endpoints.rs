@@ -8,8 +8,8 @@ use retryguard_core::{
     endpoints::{Ask, Endpoints, Id, Sent},
 };
 
-use super::{Engine, floor::Room};
-use crate::{kernel::Handle, streams::Purpose};
+use super::{CallKey, Engine, floor::Room};
+use crate::streams::Purpose;
 
 /// The number of the replica of a request whose caller does not know the replicas.
 pub(super) const ANY: u32 = u32::MAX;
@@ -59,7 +59,7 @@ impl Known {
 
 impl Engine<'_> {
     /// The replica that an attempt goes to.
-    pub(super) fn route(&mut self, handle: Handle, attempt: &Attempt, lineage: u64) -> u32 {
+    pub(super) fn route(&mut self, handle: CallKey, attempt: &Attempt, lineage: u64) -> u32 {
         let flight = self.flights.get(handle).expect("a call that sends is there");
         let line = &mut self.lines[flight.edge as usize];
         let floor = &self.floors[line.to as usize];
@@ -96,24 +96,24 @@ impl Engine<'_> {
     }
 
     /// An attempt was answered.
-    pub(super) fn route_ended(&mut self, handle: Handle, number: u8, outcome: &Outcome) {
+    pub(super) fn route_ended(&mut self, handle: CallKey, number: u8, outcome: &Outcome) {
         self.end_routes(handle, Some(outcome), |route, _| route.number == number);
     }
 
     /// A call's timer: attempts whose time is over are no longer waited for.
-    pub(super) fn routes_timed(&mut self, handle: Handle) {
+    pub(super) fn routes_timed(&mut self, handle: CallKey) {
         self.end_routes(handle, None, |route, now| route.ends <= now);
     }
 
     /// A call is over, and with it what is still under way.
-    pub(super) fn routes_over(&mut self, handle: Handle) {
+    pub(super) fn routes_over(&mut self, handle: CallKey) {
         self.end_routes(handle, None, |_, _| true);
         self.routes.0.remove(&handle.as_u64());
     }
 
     fn end_routes(
         &mut self,
-        handle: Handle,
+        handle: CallKey,
         outcome: Option<&Outcome>,
         which: impl Fn(&Route, Instant) -> bool,
     ) {

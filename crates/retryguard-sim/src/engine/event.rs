@@ -1,6 +1,7 @@
 //! What can happen, and how it waits.
 
-use crate::kernel::Handle;
+use super::{CallKey, JobKey, RejectionKey};
+use crate::kernel::HANDLE_BITS;
 
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,21 +13,21 @@ pub(super) enum Event {
     /// A user has thought enough.
     User { client: u32, user: u32 },
     /// A request that was held back asks again whether it may be sent.
-    Launch(Handle),
+    Launch(JobKey),
     /// A request reaches its service.
-    Reach(Handle),
+    Reach(JobKey),
     /// A service has done its own work on a request.
-    Worked(Handle),
+    Worked(JobKey),
     /// The answer reaches the caller.
-    Answer(Handle),
+    Answer(JobKey),
     /// The caller of an attempt hears that it was turned away at the door.
-    TurnedAway(Handle),
+    TurnedAway(RejectionKey),
     /// A request has run for as long as its instance may.
-    Kill(Handle),
+    Kill(JobKey),
     /// A call's timer.
-    Timer(Handle),
+    Timer(CallKey),
     /// A call that waited has been given a place.
-    Place(Handle),
+    Place(CallKey),
     /// The outbox of a service is looked into.
     Relay(u32),
     /// Calls that wait for room at a service look again.
@@ -54,24 +55,23 @@ impl Packed {
         reason = "the two halves of what it is about"
     )]
     pub(super) const fn unpacked(self) -> Event {
-        let about = self.0 & ((1 << Handle::BITS) - 1);
+        let about = self.0 & ((1 << HANDLE_BITS) - 1);
         let (high, low) = ((about >> 32) as u32, about as u32);
-        let handle = Handle::from_u64(about);
-        match self.0 >> Handle::BITS {
+        match self.0 >> HANDLE_BITS {
             0 => Event::Arrival(low),
             1 => Event::Stage(low),
             2 => Event::User {
                 client: high,
                 user: low,
             },
-            3 => Event::Launch(handle),
-            4 => Event::Reach(handle),
-            5 => Event::Worked(handle),
-            6 => Event::Answer(handle),
-            7 => Event::TurnedAway(handle),
-            8 => Event::Kill(handle),
-            9 => Event::Timer(handle),
-            10 => Event::Place(handle),
+            3 => Event::Launch(JobKey::from_u64(about)),
+            4 => Event::Reach(JobKey::from_u64(about)),
+            5 => Event::Worked(JobKey::from_u64(about)),
+            6 => Event::Answer(JobKey::from_u64(about)),
+            7 => Event::TurnedAway(RejectionKey::from_u64(about)),
+            8 => Event::Kill(JobKey::from_u64(about)),
+            9 => Event::Timer(CallKey::from_u64(about)),
+            10 => Event::Place(CallKey::from_u64(about)),
             11 => Event::Relay(low),
             12 => Event::Room(low),
             13 => Event::Fault(low),
@@ -104,8 +104,8 @@ impl From<Event> for Packed {
             Event::Resize(number) => (15, u64::from(number)),
             Event::Step => (16, 0),
         };
-        debug_assert!(about >> Handle::BITS == 0, "there are few groups of clients");
-        Self(kind << Handle::BITS | about)
+        debug_assert!(about >> HANDLE_BITS == 0, "there are few groups of clients");
+        Self(kind << HANDLE_BITS | about)
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn an_event_comes_out_of_the_queue_as_it_went_in() {
-        let handle = Handle::from_u64((1 << Handle::BITS) - 1);
+        let largest = (1 << HANDLE_BITS) - 1;
         let number = u32::MAX;
         let events = [
             Event::Arrival(number),
@@ -124,14 +124,14 @@ mod tests {
                 client: (1 << 27) - 1,
                 user: number,
             },
-            Event::Launch(handle),
-            Event::Reach(handle),
-            Event::Worked(handle),
-            Event::Answer(handle),
-            Event::TurnedAway(handle),
-            Event::Kill(handle),
-            Event::Timer(handle),
-            Event::Place(handle),
+            Event::Launch(JobKey::from_u64(largest)),
+            Event::Reach(JobKey::from_u64(largest)),
+            Event::Worked(JobKey::from_u64(largest)),
+            Event::Answer(JobKey::from_u64(largest)),
+            Event::TurnedAway(RejectionKey::from_u64(largest)),
+            Event::Kill(JobKey::from_u64(largest)),
+            Event::Timer(CallKey::from_u64(largest)),
+            Event::Place(CallKey::from_u64(largest)),
             Event::Relay(number),
             Event::Room(number),
             Event::Fault(number),

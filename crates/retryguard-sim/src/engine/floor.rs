@@ -8,11 +8,9 @@ use std::{collections::VecDeque, time::Duration};
 
 use retryguard_core::{FailureKind, Instant, Ratio, shed, shed::Shed};
 
-use crate::{
-    kernel::Handle,
-    world::{Effects, LoadErrors, QueueOrder, Service, Shedding, Station},
-};
+use crate::world::{Effects, LoadErrors, QueueOrder, Service, Shedding, Station};
 
+use super::{CallKey, JobKey};
 use codel::Codel;
 pub(super) use instances::Given;
 use instances::Instances;
@@ -24,7 +22,7 @@ use tokens::Tokens;
 pub(super) struct Floor {
     pub(super) station: Room,
     pub(super) busy: u32,
-    pub(super) waiting: VecDeque<Handle>,
+    pub(super) waiting: VecDeque<JobKey>,
     /// Whether the newest of those who wait is next.
     pub(super) newest_first: bool,
     pub(super) codel: Option<Codel>,
@@ -59,8 +57,8 @@ pub(super) struct Floor {
     /// How many seconds the work takes on average, and in how many a request will most likely be served.
     pub(super) usual_time: f64,
     pub(super) enough_time: f64,
-    held: VecDeque<Handle>,
-    held_late: Vec<Handle>,
+    held: VecDeque<CallKey>,
+    held_late: Vec<CallKey>,
 }
 
 /// What bounds the work.
@@ -268,7 +266,7 @@ impl Floor {
     }
 
     /// The next of those who wait.
-    pub(super) fn next_in_line(&mut self) -> Option<Handle> {
+    pub(super) fn next_in_line(&mut self) -> Option<JobKey> {
         if self.newest_first {
             self.waiting.pop_back()
         } else {
@@ -379,17 +377,17 @@ impl Floor {
         }
     }
 
-    pub(super) fn hold(&mut self, call: Handle) {
+    pub(super) fn hold(&mut self, call: CallKey) {
         self.held.push_back(call);
     }
 
     /// A call that has not enough time left to be sure.
-    pub(super) fn hold_late(&mut self, call: Handle) {
+    pub(super) fn hold_late(&mut self, call: CallKey) {
         self.held_late.push(call);
     }
 
     /// The next call that is held, and whether it is one of the late.
-    pub(super) fn unhold(&mut self) -> Option<(Handle, bool)> {
+    pub(super) fn unhold(&mut self) -> Option<(CallKey, bool)> {
         let first = self.held.pop_front().map(|call| (call, false));
         first.or_else(|| self.held_late.pop().map(|call| (call, true)))
     }

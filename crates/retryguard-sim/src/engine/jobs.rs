@@ -4,17 +4,16 @@ use std::time::Duration;
 
 use retryguard_core::{Failure, FailureKind, Instant, Outcome, outcome::Hints, shed::Arrival};
 
-use super::{Engine, Event, calls::Ended, descend, endpoints::ANY, floor::Room, pools::Planned};
+use super::{Engine, Event, JobKey, calls::Ended, descend, endpoints::ANY, floor::Room, pools::Planned};
 use crate::{
     engine::floor::{Given, Source},
-    kernel::Handle,
     streams::{Purpose, Seed, Stream},
     world::{Effects, Station, Step},
 };
 
 impl Engine<'_> {
     /// A request reaches its service.
-    pub(super) fn reach(&mut self, handle: Handle) {
+    pub(super) fn reach(&mut self, handle: JobKey) {
         let job = self
             .jobs
             .get_mut(handle)
@@ -30,7 +29,7 @@ impl Engine<'_> {
 
     /// A request stands at the door.
     #[inline]
-    pub(super) fn enter(&mut self, handle: Handle) {
+    pub(super) fn enter(&mut self, handle: JobKey) {
         let job = self.jobs.get_mut(handle).expect("a request at the door is there");
         let service = job.service as usize;
         let lineage = job.lineage;
@@ -75,7 +74,7 @@ impl Engine<'_> {
     }
 
     /// A key that was seen before gets the answer that it got then, and nothing is done for it.
-    fn answer_again(&mut self, handle: Handle) {
+    fn answer_again(&mut self, handle: JobKey) {
         let job = self
             .jobs
             .get_mut(handle)
@@ -90,7 +89,7 @@ impl Engine<'_> {
         self.queue.push(self.now.after(travel), Event::Answer(handle));
     }
 
-    fn admit(&mut self, handle: Handle, service: usize) {
+    fn admit(&mut self, handle: JobKey, service: usize) {
         let floor = &mut self.floors[service];
         let (busy, workers, share) = (floor.busy, floor.workers(), floor.trouble.share);
         match &mut floor.station {
@@ -145,7 +144,7 @@ impl Engine<'_> {
     }
 
     /// A request is refused before it is worked on; the refusal takes its time.
-    fn turn_away(&mut self, handle: Handle, failure: Failure) {
+    fn turn_away(&mut self, handle: JobKey, failure: Failure) {
         let job = self
             .jobs
             .get_mut(handle)
@@ -164,7 +163,7 @@ impl Engine<'_> {
     }
 
     /// Work on a request begins.
-    fn work(&mut self, handle: Handle, after: Duration) {
+    fn work(&mut self, handle: JobKey, after: Duration) {
         let job = self
             .jobs
             .get_mut(handle)
@@ -217,7 +216,7 @@ impl Engine<'_> {
     }
 
     /// The service has done its own work on a request.
-    pub(super) fn worked(&mut self, handle: Handle) {
+    pub(super) fn worked(&mut self, handle: JobKey) {
         let Some(job) = self.jobs.get(handle) else {
             return;
         };
@@ -250,7 +249,7 @@ impl Engine<'_> {
     }
 
     /// Makes the calls of the next step, or of all of them.
-    fn next_step(&mut self, handle: Handle) {
+    fn next_step(&mut self, handle: JobKey) {
         let job = self
             .jobs
             .get_mut(handle)
@@ -313,7 +312,7 @@ impl Engine<'_> {
     }
 
     /// A call of a request has ended.
-    pub(super) fn child_done(&mut self, handle: Handle, optional: bool, ended: &Ended) {
+    pub(super) fn child_done(&mut self, handle: JobKey, optional: bool, ended: &Ended) {
         let Some(job) = self.jobs.get_mut(handle) else {
             return;
         };
@@ -342,14 +341,14 @@ impl Engine<'_> {
     }
 
     /// A request has run for as long as its instance may.
-    pub(super) fn kill(&mut self, handle: Handle) {
+    pub(super) fn kill(&mut self, handle: JobKey) {
         if self.jobs.get(handle).is_some_and(|job| job.result.is_none()) {
             self.finish(handle, Err(Failure::new(FailureKind::Timeout)));
         }
     }
 
     /// A request has its result: frees what it held, and answers.
-    fn finish(&mut self, handle: Handle, result: Result<(), Failure>) {
+    fn finish(&mut self, handle: JobKey, result: Result<(), Failure>) {
         let job = self.jobs.get_mut(handle).expect("a request that ends is there");
         let index = job.service as usize;
         let floor = &mut self.floors[index];
@@ -400,7 +399,7 @@ impl Engine<'_> {
         }
     }
 
-    fn network(&self, handle: Handle) -> Duration {
+    fn network(&self, handle: JobKey) -> Duration {
         let job = self.jobs.get(handle).expect("a request that answers is there");
         if self.lines[job.edge as usize].near {
             return Duration::ZERO;
@@ -416,7 +415,7 @@ impl Engine<'_> {
     }
 
     /// The request gives its worker back, which takes the next one that waits.
-    fn release(&mut self, handle: Handle) {
+    fn release(&mut self, handle: JobKey) {
         let job = self
             .jobs
             .get_mut(handle)
@@ -464,7 +463,7 @@ impl Engine<'_> {
 
     /// Whether a request that waited need not be worked on, as far as its service can know: its deadline has
     /// passed, or it hears that the caller has gone.
-    fn nobody_waits_for(&self, handle: Handle, index: usize) -> bool {
+    fn nobody_waits_for(&self, handle: JobKey, index: usize) -> bool {
         let Some(job) = self.jobs.get(handle) else {
             return true;
         };
@@ -474,7 +473,7 @@ impl Engine<'_> {
     }
 
     /// Whether a request that has waited for its turn is dropped, because waits are too long.
-    fn is_dropped(&mut self, handle: Handle, index: usize) -> bool {
+    fn is_dropped(&mut self, handle: JobKey, index: usize) -> bool {
         let floor = &mut self.floors[index];
         let Some(codel) = &mut floor.codel else {
             return false;
@@ -483,7 +482,7 @@ impl Engine<'_> {
         codel.drops(self.now.since(arrived), floor.waiting.is_empty(), self.now)
     }
 
-    fn drop_waiting(&mut self, handle: Handle) {
+    fn drop_waiting(&mut self, handle: JobKey) {
         let Some(job) = self.jobs.get_mut(handle) else {
             return;
         };

@@ -2,15 +2,12 @@
 
 use retryguard_core::{Failure, Outcome};
 
-use super::{Engine, Event, Flight, Packed};
-use crate::{
-    distribution::seconds,
-    kernel::{Handle, Queue},
-};
+use super::{CallKey, Engine, Event, Flight, Packed};
+use crate::{distribution::seconds, kernel::Queue};
 
 impl Engine<'_> {
     /// The oracle keeps a call until there is room, or until it is too late.
-    pub(super) fn hold(&mut self, handle: Handle, failed: Option<(u8, Failure)>) {
+    pub(super) fn hold(&mut self, handle: CallKey, failed: Option<(u8, Failure)>) {
         let flight = self
             .flights
             .get_mut(handle)
@@ -74,7 +71,7 @@ impl Engine<'_> {
         self.use_room(service as usize);
     }
 
-    pub(super) fn held_too_long(&mut self, handle: Handle) {
+    pub(super) fn held_too_long(&mut self, handle: CallKey) {
         let flight = self.flights.get_mut(handle).expect("was just looked at");
         if self.now < flight.call.deadline().moment() {
             return arm_deadline(flight, handle, &mut self.queue);
@@ -95,7 +92,7 @@ impl Engine<'_> {
 }
 
 /// A call that is held looks again when its time is over, whatever the attempt before it waited for.
-fn arm_deadline(flight: &mut Flight, handle: Handle, queue: &mut Queue<Packed>) {
+fn arm_deadline(flight: &mut Flight, handle: CallKey, queue: &mut Queue<Packed>) {
     let deadline = flight.call.deadline().moment();
     if deadline < flight.timer {
         flight.timer = deadline;

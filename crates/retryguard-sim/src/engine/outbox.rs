@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use retryguard_core::{Criticality, Instant};
 
 use super::{
-    Engine, Event, Parent,
+    Engine, Event, JobKey, LetterKey, Parent,
     calls::{Ended, Origin},
     descend,
 };
 use crate::{
-    kernel::Handle,
     streams::Purpose,
     world::{Outbox, Step},
 };
@@ -55,7 +54,7 @@ impl Engine<'_> {
 
     /// A request has had its effect: what it owes to others is written down in the same breath.
     #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
-    pub(super) fn write_letters(&mut self, handle: Handle) {
+    pub(super) fn write_letters(&mut self, handle: JobKey) {
         let job = self.jobs.get(handle).expect("a request that ends is there");
         let service = job.service;
         let (key, lineage) = (job.key, job.lineage);
@@ -130,7 +129,7 @@ impl Engine<'_> {
     }
 
     /// A delivery has ended: what failed stays in the outbox.
-    pub(super) fn letter_done(&mut self, handle: Handle, ended: &Ended) {
+    pub(super) fn letter_done(&mut self, handle: LetterKey, ended: &Ended) {
         let Some(mut letter) = self.letters.remove(handle) else {
             return;
         };

@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::{Engine, Parent, calls::Origin, descend, floor::PoolState};
-use crate::kernel::Handle;
+use super::{Engine, JobKey, Parent, calls::Origin, descend, floor::PoolState};
 
 /// A call that a request will make once a connection is free.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Planned {
-    pub(super) job: Handle,
+    pub(super) job: JobKey,
     pub(super) edge: usize,
     pub(super) copy: u32,
     pub(super) optional: bool,

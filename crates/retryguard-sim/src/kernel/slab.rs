@@ -1,17 +1,54 @@
 //! Places for what is under way, and handles that go stale.
 
-/// Names a thing in a [`Slab`]. Once the thing is gone its handle means nothing, also after the place has
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    marker::PhantomData,
+};
+
+/// Names a thing in a [`Slab`] of its kind. Once the thing is gone its handle means nothing, also after the place has
 /// been taken by another: an event that comes too late finds nothing, and not another entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Handle {
+pub struct Handle<T> {
     index: u32,
     turn: u32,
+    kind: PhantomData<fn() -> T>,
 }
 
-impl Handle {
-    /// The bits that a handle takes as a number.
-    pub const BITS: u32 = 32 + INDEX_BITS;
+/// The bits that a handle takes as a number.
+pub const HANDLE_BITS: u32 = 32 + INDEX_BITS;
 
+// Written out, because what is named need not be any of this itself.
+impl<T> Clone for Handle<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Handle<T> {}
+
+impl<T> PartialEq for Handle<T> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.as_u64() == other.as_u64()
+    }
+}
+
+impl<T> Eq for Handle<T> {}
+
+impl<T> Hash for Handle<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_u64().hash(state);
+    }
+}
+
+impl<T> fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({}, {})", self.index, self.turn)
+    }
+}
+
+impl<T> Handle<T> {
     /// The handle as one number.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
@@ -25,6 +62,7 @@ impl Handle {
         Self {
             index: (number >> 32) as u32,
             turn: number as u32,
+            kind: PhantomData,
         }
     }
 }
@@ -57,19 +95,20 @@ impl<T> Default for Slab<T> {
 impl<T> Slab<T> {
     /// Puts a thing in.
     #[inline]
-    pub fn insert(&mut self, thing: T) -> Handle {
+    pub fn insert(&mut self, thing: T) -> Handle<T> {
         self.insert_with(|_| thing)
     }
 
     /// Puts a thing in that must know its own name. It is made in its place, so that nothing large is moved; always
     /// part of its caller, so that what it is made of need not be gathered in memory first.
     #[inline(always)]
-    pub fn insert_with(&mut self, make: impl FnOnce(Handle) -> T) -> Handle {
+    pub fn insert_with(&mut self, make: impl FnOnce(Handle<T>) -> T) -> Handle<T> {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         let place = &mut self.places[index as usize];
         let handle = Handle {
             index,
             turn: place.turn,
+            kind: PhantomData,
         };
         assert!(place.thing.is_none(), "a free place is empty");
         place.thing = Some(make(handle));
@@ -93,21 +132,21 @@ impl<T> Slab<T> {
     /// The thing, if it is still there.
     #[inline]
     #[must_use]
-    pub fn get(&self, handle: Handle) -> Option<&T> {
+    pub fn get(&self, handle: Handle<T>) -> Option<&T> {
         let place = self.places.get(handle.index as usize)?;
         place.thing.as_ref().filter(|_| place.turn == handle.turn)
     }
 
     /// The thing, if it is still there.
     #[inline]
-    pub fn get_mut(&mut self, handle: Handle) -> Option<&mut T> {
+    pub fn get_mut(&mut self, handle: Handle<T>) -> Option<&mut T> {
         let place = self.places.get_mut(handle.index as usize)?;
         place.thing.as_mut().filter(|_| place.turn == handle.turn)
     }
 
     /// Takes the thing out, if it is still there.
     #[inline]
-    pub fn remove(&mut self, handle: Handle) -> Option<T> {
+    pub fn remove(&mut self, handle: Handle<T>) -> Option<T> {
         let place = self.places.get_mut(handle.index as usize)?;
         if place.turn != handle.turn {
             return None;
@@ -120,7 +159,7 @@ impl<T> Slab<T> {
 
     /// Drops the thing where it is, if it is still there: nothing large is moved.
     #[inline]
-    pub fn forget(&mut self, handle: Handle) {
+    pub fn forget(&mut self, handle: Handle<T>) {
         if let Some(place) = self.places.get_mut(handle.index as usize)
             && place.turn == handle.turn
             && place.thing.is_some()

@@ -3,6 +3,9 @@
 //! One queue with retries: λ = 1.5, μ = 1, at most 50 inside, 4 attempts, exponential backoff under full jitter.
 //! Logical events (arrivals, retries, departures) a second, on one thread. `cargo xtask evidence simulator-speed` runs it beside
 //! other simulators and prints the ratios.
+//!
+//! `speed growth` prints how time and memory grow with the number of clients, without a policy that keeps state and with the
+//! default policy, as a page: `cargo run --release -p retryguard-sim --example speed -- growth`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -11,7 +14,7 @@
     reason = "a benchmark reads the clock: that is what it is for; and its times are small and positive"
 )]
 
-use std::{cmp::Reverse, collections::BinaryHeap, time::SystemTime};
+use std::{cmp::Reverse, collections::BinaryHeap, fmt::Write as _, process::Command, time::SystemTime};
 
 use retryguard_sim::{
     engine,
@@ -23,10 +26,17 @@ use retryguard_sim::{
 /// of its own because memory that was used once is used again.
 fn main() {
     let argument = |number| std::env::args().nth(number);
+    if argument(1).as_deref() == Some("growth") {
+        return print!("{}", growth());
+    }
     let events: f64 = argument(1).and_then(|it| it.parse().ok()).unwrap_or(3e6);
     if let Some(clients) = argument(2).and_then(|it| it.parse().ok()) {
         let before = resident();
-        let speed = world(&closed_world(clients, events));
+        let speed = world(&match argument(3).as_deref() {
+            None => closed_world(clients, events, OVERLOADED, POLICY),
+            Some("default") => closed_world(clients, events, LIGHT, DEFAULT),
+            Some(_) => closed_world(clients, events, LIGHT, POLICY),
+        });
         println!(
             "clients {clients} {speed:.0} {:.0}",
             (resident() - before).max(0.0) / f64::from(clients)
@@ -49,18 +59,77 @@ fn open_world(events: f64) -> String {
 }
 
 /// As many clients as wanted, who together call as often.
-fn closed_world(clients: u32, events: f64) -> String {
+fn closed_world(clients: u32, events: f64, workers: u32, policy: &str) -> String {
     let think = f64::from(clients) / 1.5;
     let seconds = events / 1.5 / 3.4;
     format!(
-        "duration: {seconds:.0}s\ndrain: 0s\nstep: {:.0}s\nservices:\n  b: {{workers: 1, queue: 49, time: {{exponential: \
-         1s}}}}\nclients:\n  a: {{calls: b, users: {clients}, think: {{exponential: {think:.0}s}}}}\n{POLICY}",
+        "duration: {seconds:.0}s\ndrain: 0s\nstep: {:.0}s\nservices:\n  b: {{workers: {workers}, queue: 49, time: {{exponential: \
+         1s}}}}\nclients:\n  a: {{calls: b, users: {clients}, think: {{exponential: {think:.0}s}}}}\n{policy}",
         (seconds / 100.0).max(1.0)
     )
 }
 
 const POLICY: &str = "policies:\n  - name: p\n    policy: {maxRetries: 3, initialDelay: 1s, maxDelay: 1h, deadline: off, budget: \
                       off, guard: off, breaker: off, server: off}\n";
+
+/// The default policy, with the retries of the other.
+const DEFAULT: &str =
+    "policies:\n  - name: p\n    policy: {maxRetries: 3, initialDelay: 1s, maxDelay: 1h, deadline: off}\n";
+
+/// Workers of the service: fewer than the load needs, and so many that no call is rejected, under which both policies make the
+/// same calls.
+const OVERLOADED: u32 = 1;
+const LIGHT: u32 = 10;
+
+/// The page about growth. Each row is a process of its own; the best of three runs.
+fn growth() -> String {
+    let program = std::env::current_exe().expect("a program knows its path");
+    let measure = |clients: &str, policy: &str| {
+        let mut best = (0.0, 0.0);
+        for _ in 0..3 {
+            let arguments = ["2000000", clients, policy];
+            let output = Command::new(&program).args(arguments).output();
+            let text = output.expect("this program starts").stdout;
+            let text = String::from_utf8(text).expect("this program prints text");
+            let words: Vec<f64> = text.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+            let [_, speed, bytes] = words[..] else {
+                panic!("{clients} {policy} printed {text:?}");
+            };
+            if speed > best.0 {
+                best = (speed, bytes);
+            }
+        }
+        best
+    };
+    let mut page = GROWTH.to_owned();
+    for clients in ["1000", "10000", "100000", "1000000", "10000000"] {
+        let ((plain, _), (full, bytes)) = (measure(clients, "plain"), measure(clients, "default"));
+        let _ = writeln!(
+            page,
+            "| {clients} | {:.2} | {:.2} | {:.2} | {bytes:.0} |",
+            plain / 1e6,
+            full / 1e6,
+            plain / full
+        );
+    }
+    page
+}
+
+const GROWTH: &str = "\
+# How the simulator grows
+
+Written by `cargo run --release -p retryguard-sim --example speed -- growth > docs/evidence/simulator-growth.md`; not compared by a test,
+because speed differs between machines.
+
+One service with 10 workers and a mean service time of 1 s, and so many clients who think and call each by themselves, 1.5 calls a second in all:
+no call is rejected, so that both policies make the same calls. Millions of logical events (arrivals and departures) a second of processor
+time on one thread, the best of three runs, each in a process of its own: with a policy that keeps no state, and with the default policy
+(guard, budget, breaker, adaptive limit), where every client that calls has a target of its own. The memory is that of the whole world
+under the default policy, divided by the clients; a client that has not called yet has no target.
+
+| clients | no state, million events a second | default policy | ratio | bytes a client |
+| --- | --- | --- | --- | --- |
+";
 
 fn world(text: &str) -> f64 {
     let scenario =

@@ -6,7 +6,8 @@ mod queue;
 use std::time::Duration;
 
 use crate::{
-    limiter::{self, End, Limiter},
+    guard::WallClock,
+    limiter::{self, Ended, Limiter},
     pace::Pace,
     ratio::Ratio,
     refusal::Refusal,
@@ -211,7 +212,10 @@ impl<S: AsRef<Settings>> Bulkhead<S> {
 
     #[inline]
     fn has_place(&self, now: Instant) -> bool {
-        self.taken < self.limit() && self.limiter.as_ref().is_none_or(|limiter| limiter.opens() <= now)
+        let Some(limiter) = &self.limiter else {
+            return self.taken < self.limit();
+        };
+        self.taken.saturating_add(limiter.abandoned(now)) < limiter.places() && limiter.opens() <= now
     }
 
     #[inline]
@@ -227,7 +231,7 @@ impl<S: AsRef<Settings>> Bulkhead<S> {
     #[must_use]
     pub fn opens(&self) -> Instant {
         match &self.limiter {
-            Some(limiter) if self.taken < self.limit() => limiter.opens(),
+            Some(limiter) if self.taken < self.limit() => limiter.opens().max(limiter.abandoned_until()),
             _ => Instant::NEVER,
         }
     }
@@ -361,14 +365,28 @@ impl<S: AsRef<Settings>> Bulkhead<S> {
         }
     }
 
-    /// An attempt has ended; only an adaptive limit listens.
+    /// An attempt has ended; only an adaptive limit listens. Whether [`Bulkhead::run_experiment`] should learn of it.
     #[inline]
-    pub(crate) fn on_end(&mut self, end: End, pace: &Pace, weight: f64, trust: f64, now: Instant) {
-        if let Some(limiter) = &mut self.limiter {
+    pub(crate) fn on_end(&mut self, ended: &Ended, pace: &Pace, now: Instant) -> bool {
+        self.limiter.as_mut().is_some_and(|limiter| {
             if self.queue.as_ref().is_some_and(|queue| queue.len() > 0) {
                 limiter.on_met();
             }
-            limiter.on_end(end, pace, weight, self.taken + 1, trust, now);
+            limiter.on_end(ended, self.taken + 1, pace, now)
+        })
+    }
+
+    /// The same for the experiment of an adaptive limit, with the clock that all clients of the target share.
+    #[cold]
+    pub(crate) fn run_experiment(
+        &mut self,
+        ended: &Ended,
+        clock: Option<WallClock>,
+        pace: &Pace,
+        now: Instant,
+    ) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.run_experiment(ended, clock, pace, now);
         }
     }
 }

@@ -10,10 +10,16 @@
 //! Latency is read from successes alone. A random failure or a random timeout says nothing about a queue: as long as
 //! what succeeds is as fast as usual, nothing shrinks.
 //!
+//! Where many attempts fail, an experiment finds out whether fewer at a time would serve more (see `experiment.rs`): that is the
+//! upper limit then.
+//!
 //! There is no limit at the start: the first one that is needed is what the client used at that moment. A limit below
 //! one attempt is kept as a pause between attempts, so that many clients that make few calls can slow down too.
 
-use crate::{pace::Pace, ratio::Ratio, time::Instant};
+mod experiment;
+
+use crate::{guard::WallClock, pace::Pace, ratio::Ratio, time::Instant};
+use experiment::{Experiment, Traffic};
 
 /// When the limit shrinks, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +52,21 @@ pub(crate) enum End {
     Rejected,
     /// No answer came in time.
     TimedOut,
-    /// It failed in another way.
+    /// The target failed at it.
     Failed,
+    /// It failed in a way that no load can cause: it was never sent, or the request itself was at fault.
+    Unrelated,
+}
+
+/// An attempt that has ended, and what is known beside it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) end: End,
+    pub(crate) started: Instant,
+    /// The weight of this attempt in a recent average.
+    pub(crate) weight: f64,
+    /// How much slower than usual answers may be: the more it is clear that failures are random, the slower.
+    pub(crate) trust: f64,
 }
 
 /// The limit of one target.
@@ -79,6 +98,21 @@ pub(crate) struct Limiter {
     /// No further cut before this: the last one must show its effect first.
     settled: Instant,
     share_settled: Instant,
+    abandoned: Abandoned,
+    /// The share of recent attempts that failed in a way that load can cause.
+    failing: f64,
+    /// Made when many attempts fail.
+    experiment: Option<Box<Experiment>>,
+}
+
+/// Attempts that were given up and may still stand in the target's queue, behind which the next ones wait.
+#[derive(Debug, Clone, Copy)]
+struct Abandoned {
+    count: u32,
+    /// When the last of them started: an answer to a later one shows that the target is past them.
+    started: Instant,
+    /// They are forgotten then.
+    until: Instant,
 }
 
 /// The share of rejections from which a slow target is congested.
@@ -96,18 +130,20 @@ const MOSTLY: f64 = 0.6;
 const FEW: f64 = 0.5e9;
 /// The deepest single cut.
 const CUT: f64 = 0.7;
-/// The smallest limit, as a share of what the client normally uses, where attempts are rejected or run out of their time:
-/// enough for a target that has lost three quarters of its capacity.
-const LEAST: f64 = 0.25;
+/// The smallest limit, as a share of what the client normally uses, where attempts are rejected or run out of their time.
+/// Whether still fewer serve more is for the experiment.
+const LEAST: f64 = 0.6;
 /// The same where what is sent is answered, though late. A target that has become slow serves as many at once as before,
 /// and so does one whose answers are late because retries are made behind it.
-const LEAST_ANSWERED: f64 = 0.8;
+const LEAST_ANSWERED: f64 = 1.0;
 /// A smaller share of attempts that are rejected or run out of their time is not taken for a lack of capacity.
 const ANSWERED: f64 = 0.2;
 /// The longest pause between attempts, in usual gaps.
-const LONGEST: f64 = 4.0;
+const LONGEST: f64 = 2.0;
 /// Of how many attempts normal times are averaged.
 const SLOWLY: f64 = 1.0 / 64.0;
+/// Of how many attempts the share of failures is averaged.
+const FAILURES: f64 = 1.0 / 32.0;
 
 impl Limiter {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -127,6 +163,13 @@ impl Limiter {
             met: false,
             settled: Instant::ZERO,
             share_settled: Instant::ZERO,
+            abandoned: Abandoned {
+                count: 0,
+                started: Instant::ZERO,
+                until: Instant::ZERO,
+            },
+            failing: 0.0,
+            experiment: None,
         }
     }
 
@@ -142,7 +185,29 @@ impl Limiter {
         reason = "a cast from a double saturates"
     )]
     pub(crate) fn places(&self) -> u32 {
-        (self.limit.min(f64::from(self.settings.most)) as u32).max(1)
+        let limit = self.limit.min(f64::from(self.settings.most));
+        (limit.min(self.tried()) as u32).max(1)
+    }
+
+    /// The limit that the experiment has found; infinite where it has found none.
+    #[inline]
+    fn tried(&self) -> f64 {
+        self.experiment
+            .as_ref()
+            .map_or(f64::INFINITY, |experiment| experiment.level())
+    }
+
+    /// Places that are taken by attempts which were given up; none while there is no limit.
+    #[inline]
+    pub(crate) fn abandoned(&self, now: Instant) -> u32 {
+        let stands = self.limit < f64::INFINITY && now < self.abandoned.until;
+        if stands { self.abandoned.count } else { 0 }
+    }
+
+    /// When the last of them is forgotten.
+    #[inline]
+    pub(crate) const fn abandoned_until(&self) -> Instant {
+        self.abandoned.until
     }
 
     /// The same for calls that are made while a request is served. They hold that request's worker, so they do not wait
@@ -155,6 +220,9 @@ impl Limiter {
         reason = "a cast from a double saturates"
     )]
     pub(crate) fn inner_places(&self) -> u32 {
+        if self.tried() < f64::INFINITY {
+            return self.places();
+        }
         let answered = 1.0 - self.rejected;
         self.places()
             .max((peak(self.normal) * answered * answered) as u32)
@@ -222,17 +290,12 @@ impl Limiter {
         self.met = true;
     }
 
-    /// An attempt has ended, and `taken` were under way with it. It has this weight in a recent average.
+    /// An attempt has ended, and `taken` were under way with it. Whether the experiment should learn of it.
     #[inline]
-    pub(crate) fn on_end(
-        &mut self,
-        end: End,
-        pace: &Pace,
-        weight: f64,
-        taken: u32,
-        trust: f64,
-        now: Instant,
-    ) {
+    pub(crate) fn on_end(&mut self, ended: &Ended, taken: u32, pace: &Pace, now: Instant) -> bool {
+        let Ended {
+            end, weight, trust, ..
+        } = *ended;
         // The others under way, and the share of the time in which this one was.
         let others = f64::from(taken) - 1.0;
         let used = others + (pace.recent() / self.last_gap.max(1.0)).min(1.0);
@@ -241,11 +304,12 @@ impl Limiter {
             self.normal += (used - self.normal) * if self.normal == 0.0 { 1.0 } else { SLOWLY };
         }
         match end {
-            End::Success | End::Failed => self.rejected -= self.rejected * weight,
+            End::Success | End::Failed | End::Unrelated => self.rejected -= self.rejected * weight,
             End::Rejected | End::TimedOut => self.rejected += (1.0 - self.rejected) * weight,
         }
         self.takes = pace.recent();
         self.late += (f64::from(u8::from(end == End::TimedOut)) - self.late) * weight.max(0.125);
+        self.note_abandoned(ended, pace, now);
         match end {
             End::TimedOut if now >= self.share_settled && self.is_late(pace) => {
                 let kept = if self.gap > FEW { SLOWER_FEW } else { SLOWER };
@@ -264,6 +328,64 @@ impl Limiter {
             }
         } else if end == End::Success && self.met {
             self.grow(pace);
+        }
+        if end == End::Unrelated {
+            return false;
+        }
+        self.failing += (f64::from(u8::from(end != End::Success)) - self.failing) * FAILURES;
+        self.experiment.is_some() || self.failing > experiment::MANY
+    }
+
+    #[inline]
+    fn note_abandoned(&mut self, ended: &Ended, pace: &Pace, now: Instant) {
+        let known = &mut self.abandoned;
+        match ended.end {
+            End::TimedOut => {
+                let before = if now < known.until { known.count } else { 0 };
+                *known = Abandoned {
+                    count: before.saturating_add(1),
+                    started: known.started.max(ended.started),
+                    until: now.after(pace.allowed_span() / 2),
+                };
+            }
+            End::Success if known.count > 0 => {
+                known.count = if ended.started >= known.started {
+                    0
+                } else {
+                    known.count - 1
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// Feeds the experiment, and ends it where little fails and it has found no limit.
+    #[cold]
+    pub(crate) fn run_experiment(
+        &mut self,
+        ended: &Ended,
+        clock: Option<WallClock>,
+        pace: &Pace,
+        now: Instant,
+    ) {
+        let Some(clock) = clock else {
+            self.experiment = None;
+            return;
+        };
+        let traffic = Traffic {
+            failing: self.failing,
+            used: self.used,
+            gap: self.gap,
+        };
+        let ended = experiment::Ended {
+            success: ended.end == End::Success,
+            started: ended.started.as_nanos().wrapping_add(clock.offset),
+            now: now.as_nanos().wrapping_add(clock.offset),
+        };
+        let experiment = self.experiment.get_or_insert_with(|| Box::new(Experiment::new()));
+        experiment.on_end(ended, &traffic, pace);
+        if experiment.is_over(self.failing) {
+            self.experiment = None;
         }
     }
 

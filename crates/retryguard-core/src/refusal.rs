@@ -79,20 +79,13 @@ impl Refusal {
         self as usize
     }
 
-    /// Whether the refusal protects the target (or the retries of a layer below): a caller above that
-    /// retries would undo it.
+    /// Whether the target itself is the reason: it is down, or has asked to be left alone. A caller above that retries
+    /// would meet the same refusal.
     #[must_use]
-    pub const fn is_protection(self) -> bool {
+    pub const fn is_of_target(self) -> bool {
         matches!(
             self,
-            Self::TargetForbids
-                | Self::RetriedBelow
-                | Self::Guard
-                | Self::Budget
-                | Self::BreakerOpen
-                | Self::ProbesBusy
-                | Self::Throttled
-                | Self::RetryAfter
+            Self::TargetForbids | Self::BreakerOpen | Self::ProbesBusy | Self::RetryAfter
         )
     }
 

@@ -106,6 +106,8 @@ pub(crate) struct Machine {
     /// The share of first attempts that failed lately, and of retries that succeeded.
     failing: f64,
     retries_succeed: f64,
+    /// Retries that have ended, up to 255.
+    retried: u8,
     /// The share of recent attempts that succeeded.
     succeeding: f64,
     /// The share of recent failures that may speak of load.
@@ -124,8 +126,12 @@ struct Measured {
 const LITTLE: f64 = 0.02;
 /// What is left of counts after one more measured pair.
 const KEPT: f64 = 0.9;
-/// How many standard errors make a difference clear.
+/// How many standard errors below the price make it clear that retries add too little, and how many above it that they
+/// help. The second is smaller: a wrong guess costs requests there, and calls here.
 const CLEAR: f64 = 1.5;
+const CLEAR_HELP: f64 = 1.2;
+/// Whether retries help is never clear before so many of them have ended: a fleet that has just started knows nothing.
+const TRIED: u8 = 2;
 /// A gain is never above the share of retries that succeed, and below it wherever one displaces another request. So far
 /// above the price that share must be.
 const MARGIN: f64 = 0.1;
@@ -152,6 +158,7 @@ impl Machine {
             pair_ends: Instant::ZERO,
             failing: 0.0,
             retries_succeed: 0.5,
+            retried: 0,
             loaded: 1.0,
             succeeding: 1.0,
             gain: Gain {
@@ -303,7 +310,10 @@ impl Machine {
         if first {
             self.failing += (f64::from(u8::from(!success)) - self.failing) * RECENT;
         } else {
-            self.retries_succeed += (f64::from(u8::from(success)) - self.retries_succeed) * RECENT;
+            self.retried = self.retried.saturating_add(1);
+            // The first retries count for more: little is known before them.
+            let weight = RECENT.max(1.0 / (f64::from(self.retried) + 2.0));
+            self.retries_succeed += (f64::from(u8::from(success)) - self.retries_succeed) * weight;
         }
         if success && let Some(counts) = self.counts(arm) {
             if first {
@@ -415,7 +425,7 @@ impl Machine {
             State::Off
         } else if self.comes_from_load() {
             State::Off
-        } else if above > CLEAR {
+        } else if above > CLEAR_HELP && self.retried >= TRIED {
             State::On
         } else if above < -CLEAR || self.succeeding < price || self.retries_succeed < price + MARGIN {
             State::Off

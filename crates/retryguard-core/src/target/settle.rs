@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     breaker,
-    limiter::End,
+    guard::Guard,
+    limiter::{End, Ended},
     outcome::{Failure, FailureKind, Outcome},
     time::Instant,
 };
@@ -54,14 +55,26 @@ impl Target {
                 None => End::Success,
                 Some(_) if timed_out && now >= ends => End::TimedOut,
                 Some(_) if rejected => End::Rejected,
-                Some(_) => End::Failed,
+                Some(failure) => match failure.kind {
+                    FailureKind::Unreachable | FailureKind::Quota | FailureKind::Request => End::Unrelated,
+                    _ => End::Failed,
+                },
             };
             let trust = match self.guard_state() {
                 crate::guard::State::On => 2.0,
                 crate::guard::State::Ramping { .. } => 0.5,
                 crate::guard::State::Off => 0.2,
             };
-            self.bulkhead.on_end(end, &self.pace, weight, trust, now);
+            let ended = Ended {
+                end,
+                started,
+                weight,
+                trust,
+            };
+            if self.bulkhead.on_end(&ended, &self.pace, now) {
+                let clock = self.guard.as_ref().and_then(Guard::clock);
+                self.bulkhead.run_experiment(&ended, clock, &self.pace, now);
+            }
         }
         if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {
             let from = breaker.state();

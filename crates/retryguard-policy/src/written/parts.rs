@@ -156,7 +156,7 @@ words! {
 
 section! {
     /// How many attempts may be under way to the target. Without this section, and beside a guard that measures, the form is
-    /// `adaptive` (there is no limit beside another guard): it is felt only while answers come too late, or slowly and beside rejections. Up to 1000 calls then wait here until their
+    /// `adaptive` (there is no limit beside another guard): it limits only while answers come too late, or slowly and beside rejections, or while an experiment shows that fewer attempts at a time serve more calls. Up to 1000 calls then wait here until their
     /// deadline, where they cost nothing, and not in the target's queue. A call that is made while another request is served would hold that request's worker: it does not wait, and is
     /// refused beyond what is normal.
     Bulkhead in "`bulkhead`" {

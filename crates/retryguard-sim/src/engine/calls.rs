@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use retryguard_core::{
-    Call, Criticality, Deadline, Failure, FailureKind, Instant, Outcome, Target,
+    Call, Criticality, Deadline, Failure, FailureKind, Instant, Outcome, Refusal, Target,
     bulkhead::Ticket,
     call::{Attempt, Facts, Step, Verdict},
     guard::WallClock,
@@ -44,7 +44,7 @@ pub(super) enum Ended {
     Success,
     Failure(Failure),
     /// Nothing was sent.
-    Refused,
+    Refused(Refusal),
 }
 
 impl Ended {
@@ -54,7 +54,7 @@ impl Ended {
             Self::Success => End::Success,
             Self::Failure(failure) if matches!(failure.kind, FailureKind::Timeout) => End::TimedOut,
             Self::Failure(failure) if failure.rejection => End::Rejected,
-            Self::Failure(_) | Self::Refused => End::Failed,
+            Self::Failure(_) | Self::Refused(_) => End::Failed,
         }
     }
 }
@@ -470,13 +470,13 @@ impl Engine<'_> {
             Verdict::Success { .. } => Ended::Success,
             Verdict::Refused { refusal, .. } => {
                 self.record.on_refusal(edge as usize, refusal, counted);
-                Ended::Refused
+                Ended::Refused(refusal)
             }
             Verdict::Failure {
                 mut failure, refusal, ..
             } => {
                 self.record.on_refusal(edge as usize, refusal, counted);
-                if retries > 0 || refusal.is_protection() {
+                if retries > 0 || refusal.is_of_target() {
                     failure.hints.retried_below = failure.hints.retried_below.saturating_add(1);
                 }
                 Ended::Failure(failure)

@@ -324,9 +324,8 @@ impl Engine<'_> {
             job.failure = match ended {
                 Ended::Success => job.failure,
                 Ended::Failure(failure) => Some(passed_on(failure)),
-                // What protects the target must not be undone by the caller.
-                Ended::Refused => Some(Failure::new(FailureKind::Overload).with_hints(Hints {
-                    retried_below: 1,
+                Ended::Refused(refusal) => Some(Failure::new(FailureKind::Overload).with_hints(Hints {
+                    retried_below: u8::from(refusal.is_of_target()),
                     ..Hints::NONE
                 })),
             };

@@ -134,7 +134,7 @@ impl Engine<'_> {
             return;
         };
         self.undelivered -= 1;
-        letter.sent |= !matches!(ended, Ended::Refused);
+        letter.sent |= !matches!(ended, Ended::Refused(_));
         let mut again = !matches!(ended, Ended::Success);
         if !again {
             if !std::mem::replace(&mut letter.delivered, true) {

@@ -264,7 +264,7 @@ impl Recorder {
                 self.run.success_nanos += u128::from(taken);
             }
             Ended::Failure(failure) if !failure.rejection => self.run.failed += 1,
-            Ended::Failure(_) | Ended::Refused => self.run.rejected += 1,
+            Ended::Failure(_) | Ended::Refused(_) => self.run.rejected += 1,
         }
     }
 

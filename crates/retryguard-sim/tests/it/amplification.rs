@@ -16,11 +16,14 @@ fn one_call_becomes_27_and_each_solution_stops_it_in_its_way() {
     within(amplification("one-layer"), 3.0, 3.0);
     within(amplification("budget"), 1.0, 2.2);
     within(amplification("hedging"), 1.0, 1.1);
-    within(amplification("all"), 1.0, 1.5);
+    // Each layer may add its budget's fifth to what the layer above sends, and its reserve. Most calls wait and send
+    // nothing.
+    within(amplification("all"), 1.0, 2.0);
     assert_eq!(amplification("none"), 1.0);
     // A breaker keeps calls from being sent at all: in each half minute only what trips it and its probes.
     let attempts = |name: &str| of(&summaries, name).mean("attempts");
     assert!(attempts("breaker") < 0.02 * attempts("none"));
+    within(attempts("all") / attempts("none"), 0.0, 0.1);
     // Shedding protects a server that works; one that is down sheds nothing.
     assert_eq!(amplification("shedding"), 27.0);
 }

@@ -501,10 +501,14 @@ where
     fn finish(mut self: Pin<&mut Self>, verdict: &Verdict) -> Result<S::Response, Error<S::Error>> {
         let report = self.as_mut().conclude(verdict);
         let this = self.project();
-        if let Verdict::Failure { refusal, .. } | Verdict::Refused { refusal, .. } = verdict
-            && (report.retries > 0 || refusal.is_protection())
-        {
-            let layers = report.retried_below.saturating_add(1);
+        let ends_here = match verdict {
+            Verdict::Failure { refusal, .. } | Verdict::Refused { refusal, .. } => refusal.is_of_target(),
+            Verdict::Success { .. } => false,
+        };
+        let layers = report
+            .retried_below
+            .saturating_add(u8::from(report.retries > 0 || ends_here));
+        if layers > 0 {
             match this.protocol.context(this.kept) {
                 Some(carried) => carried.note_retried(layers),
                 None => context::note_retried(layers),

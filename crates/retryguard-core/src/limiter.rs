@@ -99,6 +99,8 @@ pub(crate) struct Limiter {
     settled: Instant,
     share_settled: Instant,
     abandoned: Abandoned,
+    /// Successes since an attempt last failed, up to 255.
+    in_a_row: u8,
     /// The share of recent attempts that failed in a way that load can cause.
     failing: f64,
     /// Made when many attempts fail.
@@ -168,6 +170,7 @@ impl Limiter {
                 started: Instant::ZERO,
                 until: Instant::ZERO,
             },
+            in_a_row: 0,
             failing: 0.0,
             experiment: None,
         }
@@ -332,6 +335,10 @@ impl Limiter {
         if end == End::Unrelated {
             return false;
         }
+        self.in_a_row = match end {
+            End::Success => self.in_a_row.saturating_add(1),
+            _ => 0,
+        };
         self.failing += (f64::from(u8::from(end != End::Success)) - self.failing) * FAILURES;
         self.experiment.is_some() || self.failing > experiment::MANY
     }
@@ -374,6 +381,7 @@ impl Limiter {
         };
         let traffic = Traffic {
             failing: self.failing,
+            in_a_row: self.in_a_row,
             used: self.used,
             gap: self.gap,
         };

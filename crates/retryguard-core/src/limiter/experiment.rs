@@ -29,6 +29,8 @@ pub(super) struct Ended {
 pub(super) struct Traffic {
     /// The share of recent attempts that failed.
     pub(super) failing: f64,
+    /// Successes since an attempt last failed.
+    pub(super) in_a_row: u8,
     /// Attempts that were under way lately.
     pub(super) used: f64,
     /// The usual time between the starts of two attempts, in nanoseconds.
@@ -71,6 +73,8 @@ struct Counts {
 
 /// An experiment goes down from this share of failures on.
 pub(super) const MANY: f64 = 0.2;
+/// A target has recovered after so many successes in a row, and half as many as a slot has attempts.
+const RECOVERED: f64 = 8.0;
 /// Below this share of failures the level rises without an experiment.
 const FEW: f64 = 0.03;
 /// The lower of two levels that are compared, as a share of the higher one.
@@ -129,6 +133,9 @@ impl Experiment {
 
     pub(super) fn on_end(&mut self, ended: Ended, traffic: &Traffic, pace: &Pace) {
         self.advance(ended.now, traffic, pace);
+        if self.test == Some(Test::Down) && self.has_recovered(traffic) {
+            self.test = None;
+        }
         if self.test.is_none() || ended.started % self.slot < self.slot / SETTLING {
             return;
         }
@@ -189,10 +196,16 @@ impl Experiment {
         }
         self.up_next = true;
         let from = self.level.min(traffic.used);
-        if traffic.failing > MANY && from > 1.0 {
+        if traffic.failing > MANY && from > 1.0 && !self.has_recovered(traffic) {
             self.other = (STEP * from).max(1.0);
             self.test = Some(Test::Down);
         }
+    }
+
+    /// Whether so many attempts in a row have succeeded that the share of failures must be out of date.
+    fn has_recovered(&self, traffic: &Traffic) -> bool {
+        let expected = self.slot as f64 / traffic.gap.max(1.0);
+        f64::from(traffic.in_a_row) >= RECOVERED.max(0.5 * expected)
     }
 
     fn decide(&mut self, test: Test) {

@@ -8,6 +8,7 @@ struct Client {
     experiment: Experiment,
     pace: Pace,
     failing: f64,
+    in_a_row: u8,
     now: u64,
     number: u64,
 }
@@ -18,6 +19,7 @@ impl Client {
             experiment: Experiment::new(),
             pace: Pace::default(),
             failing: 0.0,
+            in_a_row: 0,
             now: 0,
             number: 0,
         }
@@ -49,8 +51,14 @@ impl Client {
                 started: self.now.saturating_sub(LATENCY),
                 now: self.now,
             };
+            self.in_a_row = if success {
+                self.in_a_row.saturating_add(1)
+            } else {
+                0
+            };
             let traffic = Traffic {
                 failing: self.failing,
+                in_a_row: self.in_a_row,
                 used,
                 gap: LATENCY as f64 / demand,
             };
@@ -135,6 +143,7 @@ fn a_client_with_few_attempts_tries_nothing() {
         };
         let traffic = Traffic {
             failing: 0.5,
+            in_a_row: 0,
             used: 0.02,
             gap: 1e9,
         };
@@ -150,6 +159,7 @@ fn slots_follow_latency_and_traffic_within_their_bounds() {
         pace.on_end(true, false, latency, None, Instant::from_secs(1));
         let traffic = Traffic {
             failing: 0.5,
+            in_a_row: 0,
             used: 1.0,
             gap,
         };

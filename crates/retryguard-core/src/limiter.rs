@@ -18,7 +18,12 @@
 
 mod experiment;
 
-use crate::{guard::WallClock, pace::Pace, ratio::Ratio, time::Instant};
+use crate::{
+    guard::{self, WallClock},
+    pace::Pace,
+    ratio::Ratio,
+    time::Instant,
+};
 use experiment::{Experiment, Traffic};
 
 /// When the limit shrinks, and how far.
@@ -65,8 +70,8 @@ pub(crate) struct Ended {
     pub(crate) started: Instant,
     /// The weight of this attempt in a recent average.
     pub(crate) weight: f64,
-    /// How much slower than usual answers may be: the more it is clear that failures are random, the slower.
-    pub(crate) trust: f64,
+    /// What the guard knows of retries.
+    pub(crate) retries: guard::State,
 }
 
 /// The limit of one target.
@@ -141,7 +146,7 @@ const LEAST_ANSWERED: f64 = 1.0;
 /// A smaller share of attempts that are rejected or run out of their time is not taken for a lack of capacity.
 const ANSWERED: f64 = 0.2;
 /// The longest pause between attempts, in usual gaps.
-const LONGEST: f64 = 2.0;
+const LONGEST: f64 = 4.0;
 /// Of how many attempts normal times are averaged.
 const SLOWLY: f64 = 1.0 / 64.0;
 /// Of how many attempts the share of failures is averaged.
@@ -297,7 +302,7 @@ impl Limiter {
     #[inline]
     pub(crate) fn on_end(&mut self, ended: &Ended, taken: u32, pace: &Pace, now: Instant) -> bool {
         let Ended {
-            end, weight, trust, ..
+            end, weight, retries, ..
         } = *ended;
         // The others under way, and the share of the time in which this one was.
         let others = f64::from(taken) - 1.0;
@@ -324,7 +329,7 @@ impl Limiter {
             }
             _ => {}
         }
-        let aim = self.aim(pace, trust);
+        let aim = self.aim(pace, trust(retries));
         if aim < 1.0 {
             if now >= self.settled {
                 self.cut(aim, pace, now);
@@ -382,6 +387,7 @@ impl Limiter {
         let traffic = Traffic {
             failing: self.failing,
             in_a_row: self.in_a_row,
+            retries_help: ended.retries == guard::State::On,
             used: self.used,
             gap: self.gap,
         };
@@ -462,6 +468,15 @@ impl Limiter {
             (1.0 / self.limit).min(self.limit)
         };
         self.met = false;
+    }
+}
+
+/// How much slower than usual answers may be beside rejections: the clearer it is that failures are random, the slower.
+const fn trust(retries: guard::State) -> f64 {
+    match retries {
+        guard::State::On => 2.0,
+        guard::State::Ramping { .. } => 0.5,
+        guard::State::Off => 0.2,
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Traffic {
     pub(super) failing: f64,
     /// Successes since an attempt last failed.
     pub(super) in_a_row: u8,
+    /// Whether it is clear that retries help.
+    pub(super) retries_help: bool,
     /// Attempts that were under way lately.
     pub(super) used: f64,
     /// The usual time between the starts of two attempts, in nanoseconds.
@@ -71,8 +73,10 @@ struct Counts {
     succeeded: f64,
 }
 
-/// An experiment goes down from this share of failures on.
-pub(super) const MANY: f64 = 0.2;
+/// An experiment goes down from this share of failures on, and from this one where it is clear that retries help: such failures are
+/// random more often than not, and an experiment costs calls.
+pub(super) const MANY: f64 = 0.3;
+const MANY_HELPED: f64 = 0.5;
 /// A target has recovered after so many successes in a row, and half as many as a slot has attempts.
 const RECOVERED: f64 = 8.0;
 /// Below this share of failures the level rises without an experiment.
@@ -196,7 +200,8 @@ impl Experiment {
         }
         self.up_next = true;
         let from = self.level.min(traffic.used);
-        if traffic.failing > MANY && from > 1.0 && !self.has_recovered(traffic) {
+        let many = if traffic.retries_help { MANY_HELPED } else { MANY };
+        if traffic.failing > many && from > 1.0 && !self.has_recovered(traffic) {
             self.other = (STEP * from).max(1.0);
             self.test = Some(Test::Down);
         }

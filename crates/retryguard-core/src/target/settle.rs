@@ -60,16 +60,11 @@ impl Target {
                     _ => End::Failed,
                 },
             };
-            let trust = match self.guard_state() {
-                crate::guard::State::On => 2.0,
-                crate::guard::State::Ramping { .. } => 0.5,
-                crate::guard::State::Off => 0.2,
-            };
             let ended = Ended {
                 end,
                 started,
                 weight,
-                trust,
+                retries: self.guard_state(),
             };
             if self.bulkhead.on_end(&ended, &self.pace, now) {
                 let clock = self.guard.as_ref().and_then(Guard::clock);

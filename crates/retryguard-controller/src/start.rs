@@ -114,7 +114,7 @@ pub fn unusable_files(config: &Config) -> Vec<StartError> {
     if let Election::Redis(lock) | Election::Postgres(lock) = &config.election
         && let Address::File(path) = &lock.address
     {
-        secrets.push(("lead", path));
+        secrets.push(("leaderElection", path));
     }
     for (what, path) in secrets {
         if let Err(error) = Secret::from_file(path) {

@@ -1,6 +1,6 @@
 //! A commented policy to begin with.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io};
 
 use crate::reading::span;
 
@@ -42,6 +42,24 @@ impl Default for Draft {
 }
 
 impl Draft {
+    /// Asks for what is known. `question` is given a question and the usual answer.
+    ///
+    /// # Errors
+    /// Where there is no answer.
+    pub fn ask(&mut self, question: &mut dyn FnMut(&str, &str) -> io::Result<String>) -> io::Result<()> {
+        self.services = names(&question("Which services do you call? (names with commas)", "")?);
+        self.deadline = question("How long may a call take in all?", &self.deadline)?;
+        self.attempt_timeout = question(
+            "How long may one attempt take? (a little above the 99th percentile)",
+            &self.attempt_timeout,
+        )?;
+        self.keys = names(&question(
+            "Which of them must not do a request twice, and honour idempotency keys?",
+            "",
+        )?);
+        Ok(())
+    }
+
     /// The policy. What was given is not checked; the reader of policies does that.
     #[must_use]
     pub fn text(&self) -> String {
@@ -98,4 +116,10 @@ impl Draft {
         }
         out
     }
+}
+
+/// Names with commas between them.
+fn names(text: &str) -> Vec<String> {
+    let names = text.split(',').map(str::trim);
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }

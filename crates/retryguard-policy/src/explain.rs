@@ -46,7 +46,7 @@ fn code(what: &str) -> Option<String> {
         wrapped(code.why),
         wrapped(&format!("What to do: {}.", code.cure)),
         example(code.example),
-        example(code.mended)
+        example(code.corrected)
     ))
 }
 

@@ -53,4 +53,27 @@ impl Kind {
             Self::Named(name) => json!({"$ref": format!("#/$defs/{name}")}),
         }
     }
+
+    /// What may be written, in words.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Duration => "a duration".to_owned(),
+            Self::DurationOrOff => "a duration, or `off`".to_owned(),
+            Self::Share(most) if *most <= 1.0 => "a share, such as `20%`".to_owned(),
+            Self::Share(most) => format!("a share up to {} %", most * 100.0),
+            Self::Number(least, most) => format!("a number from {least} to {most}"),
+            Self::Count(least, u32::MAX) => format!("a whole number from {least} on"),
+            Self::Count(least, most) => format!("a whole number from {least} to {most}"),
+            Self::Flag => "`true` or `false`".to_owned(),
+            Self::Text => "a text".to_owned(),
+            Self::Texts => "a text or a list of texts".to_owned(),
+            Self::Word(words) => words
+                .iter()
+                .map(|word| format!("`{word}`"))
+                .collect::<Vec<_>>()
+                .join(", "),
+            Self::Elsewhere => "see its meaning".to_owned(),
+            Self::Named(name) => format!("a [{name}](#{name})"),
+        }
+    }
 }

@@ -2,6 +2,8 @@
 //! with its line and its cure, and the nearest known key where one is misspelt.
 
 mod block;
+mod defaults;
+mod keys;
 mod shape;
 
 use std::time::Duration;
@@ -11,7 +13,11 @@ use crate::{
     written::{At, Document, Service, Written, duration},
 };
 
-pub use self::{block::Block, shape::Shape};
+pub use self::{
+    block::Block,
+    keys::{KeyText, KeyTexts},
+    shape::Shape,
+};
 pub use crate::{
     diagnostics::Mistakes,
     kind::Kind,

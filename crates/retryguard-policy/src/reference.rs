@@ -116,7 +116,7 @@ pub fn lint_reference() -> String {
         let _ = write!(
             page,
             "\n## {}\n\n**{}** ({}). {}\n\n*What to do:* {}.\n\n```yaml\n{}```\n\nbecomes\n\n```yaml\n{}```\n",
-            code.id, code.title, code.severity, code.why, code.cure, code.example, code.mended
+            code.id, code.title, code.severity, code.why, code.cure, code.example, code.corrected
         );
     }
     page

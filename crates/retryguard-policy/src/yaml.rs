@@ -83,7 +83,7 @@ pub fn shortened(text: &str) -> String {
     short
 }
 
-/// Reads one document. `None` where the text is no YAML, or none that a policy can be; `mistakes` then says
+/// Reads one document. `None` where the text is not YAML, or none that a policy can be; `mistakes` then says
 /// why. An empty text is an empty map.
 pub fn read(text: &str, mistakes: &mut Mistakes) -> Option<Node> {
     if text.len() > LARGEST_FILE {

@@ -4,6 +4,7 @@
 //! one has a part that the core does not have (a send limiter, a budget of concurrent retries), it is a small
 //! machine of its own in `extra`, asked by the driver beside the core's.
 
+mod chosen;
 pub(crate) mod extra;
 mod imported;
 mod named;
@@ -17,6 +18,7 @@ use retryguard_policy::{
     reading::{Mistakes, Node, read},
 };
 
+pub use chosen::{ChoiceError, chosen};
 pub use extra::{Adaptive, Extra};
 pub use named::{NAMES, named};
 pub use unused::WITHOUT_EFFECT;

@@ -16,12 +16,16 @@ mod service;
 mod source;
 mod sweep;
 
-use std::time::Duration;
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use retryguard_core::Instant;
 use retryguard_policy::{
     Diagnostics,
-    reading::{Mistakes, Node, read},
+    reading::{Kind, Mistakes, Node, read},
 };
 
 use crate::{
@@ -32,7 +36,7 @@ use crate::{
 use block::Block;
 pub use fleets::{Carried, Fleets, Plan};
 use graph::Names;
-pub use schema::{schema, shape};
+pub use schema::{reference, schema, shape};
 pub use source::{Quoted, Source};
 
 /// A scenario, checked and compiled.
@@ -65,18 +69,63 @@ pub struct Sweep {
     pub worlds: Vec<(String, World)>,
 }
 
+/// Why there is no scenario.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ScenarioError {
+    /// The file cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// It has mistakes.
+    Mistakes(PathBuf, Diagnostics),
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(path, error) => write!(
+                f,
+                "cannot read {}; give the path of a scenario file: {error}",
+                path.display()
+            ),
+            Self::Mistakes(path, mistakes) => write!(f, "{} has mistakes:\n{mistakes}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// The name of a file without its extension.
+fn stem(path: &Path) -> String {
+    path.file_stem()
+        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+}
+
 /// Gives the text of a file that a scenario names, by its path as it stands there; or says why not.
 pub type Load<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
 
 impl Scenario {
-    /// Reads a scenario, or tells every mistake in it at once. `name` is used where the file gives none.
+    /// Reads a scenario file; paths in it count from its folder.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or has mistakes.
+    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        let text =
+            fs::read_to_string(path).map_err(|error| ScenarioError::Unreadable(path.to_owned(), error))?;
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let mut load =
+            |policy: &str| fs::read_to_string(folder.join(policy)).map_err(|error| error.to_string());
+        Self::parse(&text, &stem(path), &mut load)
+            .map_err(|mistakes| ScenarioError::Mistakes(path.to_owned(), mistakes))
+    }
+
+    /// Reads a scenario, or reports every mistake in it at once. `name` is used where the file gives none.
     pub fn parse(text: &str, name: &str, load: Load<'_>) -> Result<Self, Diagnostics> {
         let mut mistakes = Mistakes::default();
         let root = read(text, &mut mistakes).and_then(|root| base::filled(root, &mut *load, &mut mistakes));
         let scenario = root.and_then(|root| scenario(&root, name, load, &mut mistakes));
         match mistakes.or(scenario)? {
             Some(scenario) => Ok(scenario),
-            None => unreachable!("what could not be read was told"),
+            None => unreachable!("what could not be read was reported"),
         }
     }
 }
@@ -126,6 +175,7 @@ fn scenario(root: &Node, name: &str, load: Load<'_>, mistakes: &mut Mistakes) ->
 /// The keys of the world itself.
 fn world(block: &mut Block<'_>, name: &str, mistakes: &mut Mistakes) -> Option<World> {
     let duration = block.need("duration", "how long calls come, such as 10m", mistakes);
+    block.describe("duration", Kind::Duration);
     let duration = duration.and_then(|node| block::duration(node, "duration", mistakes));
     let drain = block
         .duration("drain", mistakes)
@@ -142,6 +192,10 @@ fn world(block: &mut Block<'_>, name: &str, mistakes: &mut Mistakes) -> Option<W
     let clients = client::clients(clients?, &mut names, mistakes);
     let faults = faults.map_or_else(Vec::new, |node| fault::faults(node, &names, mistakes));
     let duration = duration?;
+    // Edges name services by their place. Without one that has mistakes, the places of the others are wrong.
+    if services.len() < names.count() {
+        return None;
+    }
     let focus = match focus {
         Some(focus) => names.service(&focus, at, mistakes)?,
         None => graph::deepest(&services, &clients, &names.edges, at, mistakes)?,

@@ -2,7 +2,7 @@
 //!
 //! A single generator for the whole world would couple everything: one retry more, and every later arrival
 //! falls elsewhere. Here each entity draws from a stream of its own for each purpose, so a policy that draws
-//! more does not move anybody else's luck, and two policies are compared under the same arrivals, the same
+//! more does not change the draws of others, and two policies are compared under the same arrivals, the same
 //! service times and the same faults.
 //!
 //! The generator is counter-based: the draw number `n` of a stream is a mixing function of key and `n`

@@ -2,7 +2,7 @@
 //!
 //! The worlds are files of the catalogue. No policy is tuned to a single one of them: each runs with the
 //! settings that it has everywhere. The default breaker was chosen by [`WORLDS`] as a whole, so what they say of
-//! our policy is no judgement; [`HELD_OUT`] was drawn afterwards and chose nothing.
+//! our policy is not a judgement; [`HELD_OUT`] was drawn afterwards and chose nothing.
 
 use std::{
     collections::BTreeMap,

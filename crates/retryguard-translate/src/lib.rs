@@ -26,7 +26,7 @@ mod words;
 
 use std::fmt;
 
-pub use file::PolicyFile;
+pub use file::{FileError, PolicyFile, lint_file};
 pub use import::import;
 pub use render::{Loss, Rendered, Target, render};
 pub use tree::LARGEST_FILE;

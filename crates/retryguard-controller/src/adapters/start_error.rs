@@ -7,7 +7,7 @@ pub enum StartError {
     /// This program was built without it.
     #[error("this program was built without `{what}`; build it with `--features {feature}`")]
     NotBuilt {
-        /// The source, actuator or lead.
+        /// The source, the actuator or the backend of leader election.
         what: &'static str,
         /// The feature that brings it.
         feature: &'static str,
@@ -17,7 +17,7 @@ pub enum StartError {
         "{what} cannot listen on {address}: {reason}; choose another port, or stop the process that uses it"
     )]
     Listen {
-        /// Who wants to listen.
+        /// What listens.
         what: &'static str,
         /// Where.
         address: String,
@@ -27,7 +27,7 @@ pub enum StartError {
     /// A file cannot be read or is not what it should be.
     #[error("{what} cannot use {path}: {reason}")]
     File {
-        /// Who wants it.
+        /// What needs it.
         what: &'static str,
         /// The file.
         path: String,

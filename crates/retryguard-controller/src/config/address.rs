@@ -24,7 +24,7 @@ pub(crate) fn checked(text: &str, at: Position, mistakes: &mut Mistakes) -> Opti
         };
         mistakes.add(
             at,
-            format!("`{shown}` is no address"),
+            format!("`{shown}` is not an address"),
             "write http://host:port or https://host:port without a name; a token goes into `tokenFile`",
         );
         return None;

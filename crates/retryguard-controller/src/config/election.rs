@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use retryguard_policy::reading::{Block, Body, Mistakes, wrong};
+use retryguard_policy::reading::{Block, Body, Kind, Mistakes, wrong};
 
 use crate::config::Place;
 use crate::domain::limits::Limits;
@@ -65,7 +65,9 @@ impl Election {
         place: &Place<'_>,
         mistakes: &mut Mistakes,
     ) -> Option<(Self, usize)> {
-        let Some(node) = block.take("leaderElection") else {
+        let node = block.take("leaderElection");
+        block.describe("leaderElection", Kind::Word(vec!["none"]));
+        let Some(node) = node else {
             return Some((Self::None, 1));
         };
         let wanted = "none, or a block with one of redis, postgres, kubernetes";

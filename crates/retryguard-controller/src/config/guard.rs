@@ -4,7 +4,7 @@ use retryguard_core::Ratio;
 use retryguard_core::guard::{Mode, Settings, Signal};
 use retryguard_policy::{
     Policy,
-    reading::{Block, Body, Entry, Mistakes, Node, policy_block},
+    reading::{Block, Body, Entry, Kind, Mistakes, Node, policy_block},
 };
 
 use crate::domain::gain::PRICE;
@@ -17,7 +17,9 @@ pub(super) fn read(
     policy: &Policy,
     mistakes: &mut Mistakes,
 ) -> (Vec<Settings>, Ratio) {
-    let Some(node) = block.take("guard") else {
+    let node = block.take("guard");
+    block.describe("guard", Kind::Elsewhere);
+    let Some(node) = node else {
         return from_policy(service, policy);
     };
     let blocks = match &node.body {

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use retryguard_policy::reading::{Block, Mistakes, wrong};
+use retryguard_policy::reading::{Block, Kind, Mistakes, wrong};
 
 use crate::config::Place;
 
@@ -69,7 +69,9 @@ impl Listen {
     ) -> Option<Self> {
         let wanted = "an address and a port, such as 127.0.0.1:9464";
         let mut at = block.at();
-        let address = match block.take("listen") {
+        let node = block.take("listen");
+        block.describe("listen", Kind::Text);
+        let address = match node {
             None => default.parse().ok(),
             Some(node) => {
                 at = node.at;
@@ -90,9 +92,7 @@ impl Listen {
             None => Some(None),
             Some(mut tls) => {
                 let mut file = |key| {
-                    let node = tls.need(key, "the path of a PEM file", mistakes)?;
-                    let (text, _) =
-                        retryguard_policy::reading::scalar(node, key, "the path of a PEM file", mistakes)?;
+                    let (text, _) = tls.need_text(key, "the path of a PEM file", mistakes)?;
                     Some(place.path(text))
                 };
                 let (certificate, key) = (file("certificate"), file("key"));

@@ -1,7 +1,7 @@
 //! The file `controller.yaml`: written, checked, compiled.
 //!
-//! Every mistake is told at once, with its line, the nearest known key and a cure. What a build lacks is no
-//! mistake of the file: the file means the same everywhere, and [`crate::start`] says what to build.
+//! Every mistake is reported at once, with its line, the nearest known key and a cure. What a build lacks is not
+//! a mistake of the file: the file means the same everywhere, and [`crate::start`] says what to build.
 
 pub mod actuator;
 mod address;
@@ -10,6 +10,7 @@ pub mod election;
 mod guard;
 mod limits;
 pub mod listen;
+pub mod schema;
 pub mod source;
 mod target;
 
@@ -21,7 +22,7 @@ use std::{
 
 use retryguard_policy::{
     Diagnostics, Policy, Position,
-    reading::{Block, Mistakes, read},
+    reading::{Block, Kind, Mistakes, Node, read},
 };
 
 pub use target::Target;
@@ -98,10 +99,7 @@ impl Config {
     /// When it has mistakes: all of them.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, Diagnostics> {
         let mut mistakes = Mistakes::default();
-        let config = read(text, &mut mistakes).and_then(|root| {
-            let block = Block::open(&root, "the configuration", &mut mistakes)?;
-            whole(block, folder, &mut mistakes)
-        });
+        let config = read(text, &mut mistakes).and_then(|root| configuration(&root, folder, &mut mistakes));
         match mistakes.or(config) {
             Ok(Some(config)) => Ok(config),
             // Nothing is left out without a mistake that says so.
@@ -128,7 +126,8 @@ impl Config {
     }
 }
 
-fn whole(mut block: Block<'_>, folder: &Path, mistakes: &mut Mistakes) -> Option<Config> {
+fn configuration(root: &Node, folder: &Path, mistakes: &mut Mistakes) -> Option<Config> {
+    let mut block = Block::open(root, "the configuration", mistakes)?;
     let place = Place {
         folder,
         listeners: RefCell::default(),
@@ -270,7 +269,9 @@ impl Place<'_> {
 }
 
 fn policy(block: &mut Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Policy {
-    let Some(node) = block.take("policy") else {
+    let node = block.take("policy");
+    block.describe("policy", Kind::Text);
+    let Some(node) = node else {
         return Policy::default();
     };
     let mut told = |message: String, help: &str| {

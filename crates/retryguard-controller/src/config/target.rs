@@ -117,7 +117,7 @@ fn target(
     if !fits {
         mistakes.add(
             entry.at,
-            format!("`{}` is no name for a target", shortened(name)),
+            format!("`{}` is not a name for a target", shortened(name)),
             format!("write 1 to {LONGEST_NAME} printable characters"),
         );
     }

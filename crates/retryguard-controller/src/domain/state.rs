@@ -40,7 +40,7 @@ pub struct Change {
     pub desired: RetryState,
     /// The sentence for logs, events and the status: what was decided and the numbers that caused it.
     pub why: String,
-    /// The number of the term of lead under which it was decided; it grows with every new leader. A data plane
+    /// The term of leader election in which it was decided; it grows with every new leader. A data plane
     /// that can compare refuses a change of an older term than the one it has seen.
     pub term: u64,
 }

@@ -1,4 +1,4 @@
-//! The lead in real databases: one actor at a time.
+//! Leader election in real databases: one leader at a time.
 //!
 //! No assertion here can be spoilt by a slow machine: where a candidate must still lead, the term is ten minutes; where
 //! a term must end, it is short and its end is waited for.
@@ -68,7 +68,7 @@ fn follows(standing: &Leadership) -> bool {
 }
 
 /// What every backend owes: one leader, kept by renewal, given up at once by resigning, lost by silence, and a
-/// number that grows. `new` makes one that signs with a name and holds the lead for a term.
+/// number that grows. `new` makes one that signs with a name and leads for a term.
 async fn keeps_its_word<L: LeaderElection>(new: impl Fn(&str, Duration) -> L) {
     let (mut one, mut two) = (new("one", LONG), new("two", LONG));
     // A backend may keep a lock that is new free for one term.
@@ -136,7 +136,7 @@ mod in_redis {
     /// own clock has ended its term.
     #[tokio::test]
     #[ignore = "needs Redis"]
-    async fn a_server_that_forgot_gives_the_lead_to_nobody_for_a_term() {
+    async fn after_a_server_lost_its_data_there_is_no_leader_for_a_term() {
         let mut server = retryguard_parts::Redis::start();
         let url = server.url();
         let new = |name: &str, term| Redis::new(&lock(&url, term), name).unwrap();

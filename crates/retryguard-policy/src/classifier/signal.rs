@@ -52,7 +52,7 @@ impl Signal {
             "5xx" | "5XX" => return Some(Self::Class(5)),
             _ => {}
         }
-        // OK is no failure, so it cannot be listed.
+        // OK is not a failure, so it cannot be listed.
         let code = (1u8..)
             .zip(&GRPC_CODES[1..])
             .find(|(_, name)| **name == word)
@@ -75,7 +75,7 @@ impl Signal {
         matches!(self, Self::Status(_) | Self::Code(_))
     }
 
-    /// Whether it names what another attempt cannot mend: a request at fault, a used-up quota, a caller that
+    /// Whether it names what another attempt cannot help: a request at fault, a used-up quota, a caller that
     /// has gone. Not 408 and 429, which speak of time and load.
     pub(crate) fn is_hopeless(self) -> bool {
         let kind = match self {

@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Policy {
-    /// Reads a policy file, or tells every mistake in it at once.
+    /// Reads a policy file, or reports every mistake in it at once.
     pub fn parse(text: &str) -> Result<Self, Diagnostics> {
         let mut mistakes = Mistakes::default();
         let written = read(text, &mut mistakes);

@@ -18,7 +18,7 @@ pub struct Code {
     /// A policy that has it.
     pub example: &'static str,
     /// The same policy without it.
-    pub mended: &'static str,
+    pub corrected: &'static str,
 }
 
 pub(super) const AMPLIFICATION: Code = Code {
@@ -29,7 +29,7 @@ pub(super) const AMPLIFICATION: Code = Code {
           the lowest service just when it fails, and no service keeps capacity for it.",
     cure: "write `maxRetries: 2` or less, and retry at one layer only: `maxRetries: 0` on the layers above the lowest",
     example: "services:\n  frontend: {calls: [orders]}\n  orders: {calls: [store]}\n  store: {}\n",
-    mended: "services:\n  frontend: {maxRetries: 0, calls: [orders]}\n  orders: {maxRetries: 0, calls: [store]}\n  \
+    corrected: "services:\n  frontend: {maxRetries: 0, calls: [orders]}\n  orders: {maxRetries: 0, calls: [store]}\n  \
              store: {}\n",
 };
 
@@ -42,7 +42,7 @@ pub(super) const LAYERS: Code = Code {
           not a timeout.",
     cure: "keep the retries of the lower layer and set `maxRetries: 0` on the upper one",
     example: "services:\n  orders: {calls: [store]}\n  store: {}\n",
-    mended: "services:\n  orders: {maxRetries: 0, calls: [store]}\n  store: {}\n",
+    corrected: "services:\n  orders: {maxRetries: 0, calls: [store]}\n  store: {}\n",
 };
 
 pub(super) const CYCLE: Code = Code {
@@ -53,7 +53,7 @@ pub(super) const CYCLE: Code = Code {
           load, and no bound on the amplification can be given.",
     cure: "break the circle, or correct `calls` if it does not say what happens",
     example: "services:\n  a: {calls: [b]}\n  b: {calls: [a]}\n",
-    mended: "services:\n  a: {maxRetries: 0, calls: [b]}\n  b: {}\n",
+    corrected: "services:\n  a: {maxRetries: 0, calls: [b]}\n  b: {}\n",
 };
 
 pub(super) const GATEWAY: Code = Code {
@@ -64,7 +64,7 @@ pub(super) const GATEWAY: Code = Code {
           least of all layers whether a request may be done twice.",
     cure: "set `gatewayRetries: false`, or `maxRetries: 0` on every service behind it",
     example: "services:\n  orders: {}\ngatewayRetries: true\n",
-    mended: "services:\n  orders: {}\ngatewayRetries: false\n",
+    corrected: "services:\n  orders: {}\ngatewayRetries: false\n",
 };
 
 pub(super) const JITTER: Code = Code {
@@ -75,7 +75,7 @@ pub(super) const JITTER: Code = Code {
           target down is repeated for as long as it lasts.",
     cure: "remove `jitter` (full is the default), or write `jitterFactor: 0.5`",
     example: "defaults: {jitter: none}\n",
-    mended: "defaults: {jitter: full}\n",
+    corrected: "defaults: {jitter: full}\n",
 };
 
 pub(super) const CAP: Code = Code {
@@ -86,7 +86,7 @@ pub(super) const CAP: Code = Code {
           result that is not wanted any more.",
     cure: "write a `maxDelay` of some seconds, or `stopBeyond` for periodic work",
     example: "defaults: {maxRetries: 8, initialDelay: 1s, maxDelay: 1h, deadline: 1h, attemptTimeout: 1s}\n",
-    mended: "defaults: {maxRetries: 8, initialDelay: 1s, maxDelay: 10s, deadline: 1h, attemptTimeout: 1s}\n",
+    corrected: "defaults: {maxRetries: 8, initialDelay: 1s, maxDelay: 10s, deadline: 1h, attemptTimeout: 1s}\n",
 };
 
 pub(super) const DEADLINE: Code = Code {
@@ -97,7 +97,7 @@ pub(super) const DEADLINE: Code = Code {
           call can make, and capacity is planned for a number that is not the real one.",
     cure: "raise `deadline`, or lower `maxRetries`, `attemptTimeout` or the delays until all attempts fit",
     example: "defaults: {maxRetries: 2, attemptTimeout: 900ms, deadline: 1s}\n",
-    mended: "defaults: {maxRetries: 2, attemptTimeout: 200ms, deadline: 1s}\n",
+    corrected: "defaults: {maxRetries: 2, attemptTimeout: 200ms, deadline: 1s}\n",
 };
 
 pub(super) const CALLER_TIMEOUT: Code = Code {
@@ -109,7 +109,7 @@ pub(super) const CALLER_TIMEOUT: Code = Code {
     cure: "raise the caller's `attemptTimeout` or `deadline`, or lower the attempts and timeouts of what it calls",
     example: "services:\n  orders: {maxRetries: 0, deadline: 1s, calls: [store]}\n  \
               store: {maxRetries: 2, attemptTimeout: 400ms, deadline: 900ms, initialDelay: 10ms}\n",
-    mended: "services:\n  orders: {maxRetries: 0, deadline: 2s, calls: [store]}\n  \
+    corrected: "services:\n  orders: {maxRetries: 0, deadline: 2s, calls: [store]}\n  \
              store: {maxRetries: 2, attemptTimeout: 400ms, deadline: 1500ms, initialDelay: 10ms}\n",
 };
 
@@ -121,7 +121,7 @@ pub(super) const LADDER: Code = Code {
           waits for it answers a caller that has gone, and has kept a place occupied until then.",
     cure: "set `attemptTimeout` (or `deadline`) of what is called below that of its caller",
     example: "services:\n  orders: {maxRetries: 0, deadline: 1s, calls: [store]}\n  store: {deadline: 2s}\n",
-    mended: "services:\n  orders: {maxRetries: 0, deadline: 2s, calls: [store]}\n  store: {deadline: 1s}\n",
+    corrected: "services:\n  orders: {maxRetries: 0, deadline: 2s, calls: [store]}\n  store: {deadline: 1s}\n",
 };
 
 pub(super) const TIMEOUT_AT_DEADLINE: Code = Code {
@@ -132,7 +132,7 @@ pub(super) const TIMEOUT_AT_DEADLINE: Code = Code {
           failures that come fast. Overload mostly shows as slowness.",
     cure: "lower `attemptTimeout` so that at least two attempts fit into `deadline`",
     example: "defaults: {attemptTimeout: 2s, deadline: 2s}\n",
-    mended: "defaults: {attemptTimeout: 500ms, deadline: 2s}\n",
+    corrected: "defaults: {attemptTimeout: 500ms, deadline: 2s}\n",
 };
 
 pub(super) const TWICE: Code = Code {
@@ -143,7 +143,7 @@ pub(super) const TWICE: Code = Code {
           two payments, two orders.",
     cure: "remove it, or write `idempotency: {addKeys: true}` where the server honours keys",
     example: "defaults: {retryNonIdempotent: true}\n",
-    mended: "defaults: {idempotency: {addKeys: true}}\n",
+    corrected: "defaults: {idempotency: {addKeys: true}}\n",
 };
 
 pub(super) const BREAKER_BURST: Code = Code {
@@ -151,10 +151,10 @@ pub(super) const BREAKER_BURST: Code = Code {
     title: "a breaker that one call can open",
     severity: "warning",
     why: "Each retry of a call is another failure that the breaker counts. Where one call's attempts suffice to open \
-          it, a single request that cannot succeed cuts off everybody else's.",
+          it, a single request that cannot succeed blocks all other calls.",
     cure: "raise `failures` or `minimumCalls` well above the attempts of one call, or use `trip: rate`",
     example: "defaults: {maxRetries: 4, breaker: {trip: consecutive, failures: 5}}\n",
-    mended: "defaults: {maxRetries: 2, breaker: {trip: consecutive, failures: 15}}\n",
+    corrected: "defaults: {maxRetries: 2, breaker: {trip: consecutive, failures: 15}}\n",
 };
 
 pub(super) const HEDGE_BUDGET: Code = Code {
@@ -165,7 +165,7 @@ pub(super) const HEDGE_BUDGET: Code = Code {
           remedy doubles the illness.",
     cure: "switch the budget on; hedges and retries share it",
     example: "defaults: {maxRetries: 0, hedge: on, budget: off}\n",
-    mended: "defaults: {maxRetries: 0, hedge: on, budget: on}\n",
+    corrected: "defaults: {maxRetries: 0, hedge: on, budget: on}\n",
 };
 
 pub(super) const CLIENT_ERROR: Code = Code {
@@ -177,7 +177,7 @@ pub(super) const CLIENT_ERROR: Code = Code {
           read so by default.",
     cure: "remove it from `retryOn`; where a single status has a reason of its own, keep that one and say why beside it",
     example: "defaults: {retryOn: [4xx]}\n",
-    mended: "defaults: {retryOn: [429]}\n",
+    corrected: "defaults: {retryOn: [429]}\n",
 };
 
 pub(super) const NO_BUDGET: Code = Code {
@@ -188,7 +188,7 @@ pub(super) const NO_BUDGET: Code = Code {
           one part that bounds the sum.",
     cure: "remove `budget: off`",
     example: "defaults: {budget: off}\n",
-    mended: "defaults: {budget: {percent: 10%}}\n",
+    corrected: "defaults: {budget: {percent: 10%}}\n",
 };
 
 pub(super) const NO_GUARD: Code = Code {
@@ -199,7 +199,7 @@ pub(super) const NO_GUARD: Code = Code {
           load and switches retries off until they can help again.",
     cure: "remove `guard: off`",
     example: "defaults: {guard: off}\n",
-    mended: "defaults: {guard: on}\n",
+    corrected: "defaults: {guard: on}\n",
 };
 
 pub(super) const RETRIED_AGAIN: Code = Code {
@@ -210,7 +210,7 @@ pub(super) const RETRIED_AGAIN: Code = Code {
           attempts of all layers multiply, and the finding says to how many.",
     cure: "remove `retryRetried`",
     example: "services:\n  orders: {retryRetried: true, calls: [store]}\n  store: {}\n",
-    mended: "services:\n  orders: {maxRetries: 0, calls: [store]}\n  store: {}\n",
+    corrected: "services:\n  orders: {maxRetries: 0, calls: [store]}\n  store: {}\n",
 };
 
 pub(super) const CAP_UNREACHED: Code = Code {
@@ -221,7 +221,7 @@ pub(super) const CAP_UNREACHED: Code = Code {
           believes that the service waits longer than it does.",
     cure: "remove `maxDelay`, or lower it to a delay that the retries reach",
     example: "defaults: {maxRetries: 2, initialDelay: 100ms, maxDelay: 30s}\n",
-    mended: "defaults: {maxRetries: 2, initialDelay: 100ms, maxDelay: 150ms}\n",
+    corrected: "defaults: {maxRetries: 2, initialDelay: 100ms, maxDelay: 150ms}\n",
 };
 
 pub(super) const NO_ATTEMPT_TIMEOUT: Code = Code {
@@ -232,7 +232,7 @@ pub(super) const NO_ATTEMPT_TIMEOUT: Code = Code {
           one is never replaced, and neither breaker nor guard see it before the deadline.",
     cure: "set `attemptTimeout` a little above the target's 99th percentile",
     example: "defaults: {deadline: 2s}\n",
-    mended: "defaults: {deadline: 2s, attemptTimeout: 500ms}\n",
+    corrected: "defaults: {deadline: 2s, attemptTimeout: 500ms}\n",
 };
 
 pub(super) const UNLISTED: Code = Code {
@@ -242,7 +242,7 @@ pub(super) const UNLISTED: Code = Code {
     why: "It takes the defaults, which is fine if it is meant. It is also what a misspelt name looks like.",
     cure: "list the service, even with nothing under it, or correct the name",
     example: "services:\n  orders: {maxRetries: 0, calls: [stroe]}\n",
-    mended: "services:\n  orders: {maxRetries: 0, calls: [store]}\n  store:\n",
+    corrected: "services:\n  orders: {maxRetries: 0, calls: [store]}\n  store:\n",
 };
 
 pub(super) const WIDE_BUDGET: Code = Code {
@@ -252,7 +252,7 @@ pub(super) const WIDE_BUDGET: Code = Code {
     why: "A budget of 100% or more lets an outage double the load, which few services survive.",
     cure: "write 20% or less",
     example: "defaults: {budget: {percent: 100%}}\n",
-    mended: "defaults: {budget: {percent: 20%}}\n",
+    corrected: "defaults: {budget: {percent: 20%}}\n",
 };
 
 pub(super) const NO_DEADLINE: Code = Code {
@@ -263,7 +263,7 @@ pub(super) const NO_DEADLINE: Code = Code {
           connections, threads.",
     cure: "write a `deadline`; one that is too long is far better than none",
     example: "defaults: {deadline: off}\n",
-    mended: "defaults: {deadline: 30s}\n",
+    corrected: "defaults: {deadline: 30s}\n",
 };
 
 pub(super) const GATE: Code = Code {
@@ -274,7 +274,7 @@ pub(super) const GATE: Code = Code {
           and each costs the target a rejection.",
     cure: "remove `scope`, or write `scope: retries`",
     example: "defaults: {gate: {scope: call}}\n",
-    mended: "defaults: {gate: {scope: retries}}\n",
+    corrected: "defaults: {gate: {scope: retries}}\n",
 };
 
 pub(super) const BAD_ALLOW: Code = Code {
@@ -285,7 +285,7 @@ pub(super) const BAD_ALLOW: Code = Code {
           tell whether it still holds, and with a misspelt code it allows nothing.",
     cure: "write `# retryguard: allow RG016: the reason`, behind the key or on the line above it",
     example: "defaults: {guard: off} # retryguard: allow RG016\n",
-    mended: "defaults: {guard: off} # retryguard: allow RG016: this job makes one call a day\n",
+    corrected: "defaults: {guard: off} # retryguard: allow RG016: this job makes one call a day\n",
 };
 
 pub(super) const IDLE_ALLOW: Code = Code {
@@ -296,7 +296,7 @@ pub(super) const IDLE_ALLOW: Code = Code {
           comes back.",
     cure: "remove the comment, or move it to the line of the finding",
     example: "defaults: {guard: on} # retryguard: allow RG016: this job makes one call a day\n",
-    mended: "defaults: {guard: on}\n",
+    corrected: "defaults: {guard: on}\n",
 };
 
 /// Every code that a finding can have, for tools that explain or filter them.

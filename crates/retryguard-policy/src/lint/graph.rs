@@ -62,7 +62,7 @@ impl<'a> Graph<'a> {
             .flat_map(move |from| from.calls.iter().map(move |to| (from, &self.nodes[*to])))
     }
 
-    /// The nodes that no cycle leads to, each after everybody who calls it. Counted down and not searched,
+    /// The nodes that no cycle leads to, each after all its callers. Counted down and not searched,
     /// because a chain as long as the file allows would exhaust the stack.
     pub(super) fn order(&self) -> Vec<usize> {
         let mut waiting_for: Vec<usize> = self.nodes.iter().map(|node| node.callers.len()).collect();

@@ -12,7 +12,7 @@ use crate::{
 /// A factor below this leaves clients that failed together close together.
 const LITTLE_JITTER: Ratio = Ratio::percent(10);
 
-/// A cap above this bounds nothing that anybody waits for.
+/// A cap above this is longer than callers wait.
 const NO_CAP: Duration = Duration::from_secs(60);
 
 /// The methods that RFC 9110 calls neither safe nor idempotent.
@@ -91,7 +91,7 @@ fn client_errors(subject: &Subject, findings: &mut Findings) {
     for entry in list.value.0.iter().filter(|entry| entry.value.is_hopeless()) {
         let signal = entry.value;
         let message = format!(
-            "retries on {signal}, which another attempt cannot mend: the same request will fail again"
+            "retries on {signal}, which another attempt cannot help: the same request will fail again"
         );
         // A single status can have a reason of its own (a lock that is soon free); all of them cannot.
         let severity = if signal.is_single() {
@@ -206,7 +206,7 @@ fn breaker(subject: &Subject, findings: &mut Findings) {
         let at = written.and_then(|breaker| line(&breaker.failures).or(line(&breaker.minimum_calls)));
         let message = format!(
             "the breaker opens after {needed} {what}, and one call alone makes {attempts} attempts: a single bad \
-             request can cut everybody off"
+             request can block all others"
         );
         let at = at.unwrap_or_else(|| {
             subject.line_of(&[line(&subject.all.max_retries), line(&subject.all.breaker)])

@@ -25,10 +25,10 @@ fn every_example_has_its_finding_and_every_mend_has_not() {
             codes(code.example)
         );
         assert!(
-            !codes(code.mended).contains(&code.id),
+            !codes(code.corrected).contains(&code.id),
             "{}: {:?}",
             code.id,
-            report(code.mended)
+            report(code.corrected)
         );
     }
 }

@@ -162,6 +162,19 @@ impl<'a> Block<'a> {
         text(node, key, wanted, mistakes)
     }
 
+    /// A text that must be there, and where it is.
+    pub fn need_text(
+        &mut self,
+        key: &'static str,
+        wanted: &str,
+        mistakes: &mut Mistakes,
+    ) -> Option<(&'a str, Position)> {
+        let node = self.need(key, wanted, mistakes);
+        self.describe(key, Kind::Text);
+        let node = node?;
+        text(node, key, wanted, mistakes).map(|text| (text, node.at))
+    }
+
     /// A list of texts; one text stands for a list of one.
     pub fn texts(
         &mut self,

@@ -8,21 +8,21 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Body, Kind, Mistakes, Node, read};
+use super::{Body, KeyTexts, Kind, Mistakes, Node, keys::below, read};
 use crate::{Diagnostics, Position};
 
 /// What may stand at one place of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shape {
-    kind: Option<Kind>,
+    pub(super) kind: Option<Kind>,
     /// A word or a text was seen.
-    scalar: bool,
+    pub(super) scalar: bool,
     /// The keys of a block.
-    keys: BTreeMap<&'static str, Shape>,
+    pub(super) keys: BTreeMap<&'static str, Shape>,
     /// The values of a block whose keys are names of the user's.
-    named: Option<Box<Shape>>,
+    pub(super) named: Option<Box<Shape>>,
     /// The items of a list.
-    items: Option<Box<Shape>>,
+    pub(super) items: Option<Box<Shape>>,
 }
 
 impl Shape {
@@ -91,16 +91,16 @@ impl Shape {
         }
     }
 
-    /// The JSON schema of the whole file, as text.
+    /// The JSON schema of the whole file, as text, with what is said of each key.
     #[must_use]
-    pub fn schema(&self, title: &str) -> String {
-        let mut schema = self.value();
+    pub fn schema(&self, title: &str, texts: &KeyTexts<'_>) -> String {
+        let mut schema = self.value("", texts);
         let mut definitions = BTreeMap::new();
         self.define(&mut definitions);
         if !definitions.is_empty() {
             let values = definitions
                 .iter()
-                .map(|(name, shape)| ((*name).to_owned(), shape.value()));
+                .map(|(name, shape)| ((*name).to_owned(), shape.value(&format!("({name})"), texts)));
             schema["$defs"] = values.collect::<Map<String, Value>>().into();
         }
         schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
@@ -108,7 +108,7 @@ impl Shape {
         format!("{schema:#}\n")
     }
 
-    fn value(&self) -> Value {
+    fn value(&self, path: &str, texts: &KeyTexts<'_>) -> Value {
         let mut forms = Vec::new();
         if let Some(kind @ (Kind::Elsewhere | Kind::Named(_))) = &self.kind {
             return kind.schema();
@@ -120,7 +120,14 @@ impl Shape {
             let properties: Map<String, Value> = self
                 .keys
                 .iter()
-                .map(|(key, shape)| ((*key).to_owned(), shape.value()))
+                .map(|(key, shape)| {
+                    let path = below(path, key);
+                    let mut value = shape.value(&path, texts);
+                    if let Some(text) = texts.get(&path) {
+                        value["description"] = text.about.into();
+                    }
+                    ((*key).to_owned(), value)
+                })
                 .collect();
             forms.push(json!({
                 "type": ["object", "null"],
@@ -129,10 +136,10 @@ impl Shape {
             }));
         }
         if let Some(named) = &self.named {
-            forms.push(json!({"type": ["object", "null"], "additionalProperties": named.value()}));
+            forms.push(json!({"type": ["object", "null"], "additionalProperties": named.value(&below(path, "NAME"), texts)}));
         }
         if let (Some(items), None | Some(Kind::Text | Kind::Word(_))) = (&self.items, &self.kind) {
-            forms.push(json!({"type": "array", "items": items.value()}));
+            forms.push(json!({"type": "array", "items": items.value(&format!("{path}[]"), texts)}));
         }
         if self.kind.is_none() && (self.scalar || forms.is_empty()) {
             forms.push(json!({"type": ["string", "number", "boolean", "null"]}));
@@ -144,7 +151,7 @@ impl Shape {
     }
 
     /// Puts together what was seen of everything that has a name.
-    fn define(&self, definitions: &mut BTreeMap<&'static str, Shape>) {
+    pub(super) fn define(&self, definitions: &mut BTreeMap<&'static str, Shape>) {
         if let Some(Kind::Named(name)) = self.kind {
             let seen = Self {
                 kind: None,
@@ -213,7 +220,7 @@ mod tests {
         shape
             .add("targets: {b: {free: [1, 2]}}\nevery: 1s", reader)
             .unwrap();
-        let schema: Value = serde_json::from_str(&shape.schema("example")).unwrap();
+        let schema: Value = serde_json::from_str(&shape.schema("example", &KeyTexts::new(""))).unwrap();
         assert_eq!(schema["additionalProperties"], false);
         assert_eq!(schema["properties"]["every"]["anyOf"][1]["const"], 0);
         let target = &schema["properties"]["targets"]["additionalProperties"];
@@ -244,7 +251,7 @@ mod tests {
         };
         let mut shape = Shape::default();
         shape.add("one: 5s\ntwo: {exact: true}", named).unwrap();
-        let schema: Value = serde_json::from_str(&shape.schema("example")).unwrap();
+        let schema: Value = serde_json::from_str(&shape.schema("example", &KeyTexts::new(""))).unwrap();
         assert_eq!(schema["properties"]["one"]["$ref"], "#/$defs/time");
         assert_eq!(schema["properties"]["two"], schema["properties"]["one"]);
         let forms = schema["$defs"]["time"]["anyOf"].as_array().unwrap();

@@ -367,7 +367,7 @@ section! {
         /// The processor is too busy above this share.
         "processor" processor: OrOff<Share> where Ratio::percent(1)..=Ratio::ONE => "off", "in a container the figure \
             is easily that of the host";
-        /// What a refused client is told to wait.
+        /// The Retry-After of a refused client.
         "retryAfter" retry_after: Duration where Duration::ZERO..=HOUR => "1s", "long enough to matter, short enough \
             that a person may still be waiting";
         /// How far these waits are spread, as a share of them.

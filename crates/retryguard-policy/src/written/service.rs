@@ -63,7 +63,7 @@ section! {
             down";
         /// What is laid over the delay: full is uniform from zero to the delay, equal keeps half of it, decorrelated
         /// draws from the delay before.
-        "jitter" jitter: Jitter => "full", "the widest spread needs the fewest attempts until everybody is served";
+        "jitter" jitter: Jitter => "full", "the widest spread needs the fewest attempts until all clients are served";
         /// Draws the delay between 1 − factor and 1 + factor times itself; stands in place of `jitter`.
         "jitterFactor" jitter_factor: Factor where Ratio::ZERO..=Ratio::ONE => "", "`jitter: full` spreads wider";
         /// Retries end once the delay, as it grows without `maxDelay`, exceeds this. A periodic client sets it to its

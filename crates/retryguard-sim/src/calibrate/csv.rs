@@ -78,7 +78,7 @@ pub fn read_csv(text: &str, every: Duration) -> Result<Observed, CsvError> {
                 .get(place)
                 .and_then(|cell| cell.parse::<f64>().ok())
                 .filter(|value| value.is_finite())
-                .ok_or_else(|| at(number, &format!("`{name}` is no number")))
+                .ok_or_else(|| at(number, &format!("`{name}` is not a number")))
         };
         let (moment, took) = (value(time, "time")?, value(duration, "duration")? * unit);
         if took < 0.0 {

@@ -101,6 +101,29 @@ pub struct Answers {
     pub seconds: Vec<Series>,
 }
 
+/// Asks for all that a scenario is made from. `read` gives the series of an expression. Gives the windows and the number of
+/// replicas; none where there is no data.
+///
+/// # Errors
+/// The first of `read`.
+pub async fn collect<E>(
+    questions: &Questions,
+    read: impl AsyncFn(&str) -> Result<Vec<Series>, E>,
+) -> Result<Option<(Vec<Window>, u32)>, E> {
+    let requests = read(&questions.requests).await?;
+    if requests.iter().all(|series| series.points.is_empty()) {
+        return Ok(None);
+    }
+    let answers = Answers {
+        requests,
+        failures: read(&questions.failures).await?,
+        buckets: read(&questions.buckets).await?,
+        seconds: read(&questions.seconds).await?,
+    };
+    let instances = read(&questions.instances).await?;
+    Ok(Some((windows(&answers, questions.unit), largest(&instances))))
+}
+
 /// A window for each moment at which there were requests. A gap is a window without requests.
 #[must_use]
 pub fn windows(answers: &Answers, unit: f64) -> Vec<Window> {

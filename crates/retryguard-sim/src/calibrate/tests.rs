@@ -148,10 +148,10 @@ fn mistakes_say_where_and_what_to_do() {
         ("", 1, "time,duration,status"),
         ("time,status\n1,200\n", 1, "duration_ms"),
         ("duration,status\n1,200\n", 1, "`time`"),
-        ("time,duration,status\n1,2,200\n1,x,200\n", 3, "no number"),
+        ("time,duration,status\n1,2,200\n1,x,200\n", 3, "not a number"),
         ("time,duration,status\n1,-2,200\n", 2, "below zero"),
         ("time,duration,status\n1,2,fine\n", 2, "HTTP status"),
-        ("time,duration\n1,NaN\n", 2, "no number"),
+        ("time,duration\n1,NaN\n", 2, "not a number"),
     ] {
         let error = read_csv(text, every).unwrap_err();
         assert_eq!(error.line, line, "{text:?}: {error}");
@@ -174,7 +174,7 @@ fn a_trace_is_read_and_its_limits_are_told() {
     for (rate, part) in [
         (many(2_001), "1 to 2000"),
         ("{every: 10s, values: []}".to_owned(), "1 to 2000"),
-        ("{every: 0s, values: [1]}".to_owned(), "no time"),
+        ("{every: 0s, values: [1]}".to_owned(), "not a time"),
         ("{values: [1]}".to_owned(), "every"),
         ("{every: 1s, values: [1, x]}".to_owned(), "values"),
     ] {

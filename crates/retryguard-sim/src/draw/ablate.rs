@@ -84,25 +84,25 @@ mod tests {
         assert!(all[0].shares_clock && !all[1].shares_clock);
         for (ablation, conduct) in ABLATIONS.iter().zip(&all[2..]) {
             let own = settings(conduct);
-            let mut mended = own.clone();
+            let mut corrected = own.clone();
             match ablation.name {
                 "no guard" | "guard by thresholds" => {
-                    mended.guard = whole.guard;
-                    mended.call.retries = whole.call.retries;
+                    corrected.guard = whole.guard;
+                    corrected.call.retries = whole.call.retries;
                 }
-                "no wait when down" | "no breaker" => mended.breaker = whole.breaker,
-                "no adaptive limit" => mended.bulkhead = whole.bulkhead,
-                "no budget" => mended.budget = whole.budget,
-                "2 retries at most" => mended.call.retries = whole.call.retries,
-                "no jitter" => mended.call.backoff.jitter = whole.call.backoff.jitter,
-                "retries at all layers" => mended.call.retry_retried = whole.call.retry_retried,
+                "no wait when down" | "no breaker" => corrected.breaker = whole.breaker,
+                "no adaptive limit" => corrected.bulkhead = whole.bulkhead,
+                "no budget" => corrected.budget = whole.budget,
+                "2 retries at most" => corrected.call.retries = whole.call.retries,
+                "no jitter" => corrected.call.backoff.jitter = whole.call.backoff.jitter,
+                "retries at all layers" => corrected.call.retry_retried = whole.call.retry_retried,
                 "no headers" => assert!(!conduct.propagates_to("store")),
                 "no server layer" => assert!(conduct.shed("store").is_none()),
-                "with hedges" => mended.hedge = whole.hedge,
-                "with throttle" => mended.throttle = whole.throttle,
+                "with hedges" => corrected.hedge = whole.hedge,
+                "with throttle" => corrected.throttle = whole.throttle,
                 other => panic!("{other} is not judged"),
             }
-            assert_eq!(mended, whole, "{}", ablation.name);
+            assert_eq!(corrected, whole, "{}", ablation.name);
             let elsewhere = ["no headers", "no server layer"].contains(&ablation.name);
             assert_eq!(own == whole, elsewhere, "{}", ablation.name);
         }

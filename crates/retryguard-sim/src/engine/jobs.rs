@@ -450,7 +450,7 @@ impl Engine<'_> {
             let Some(next) = floor.next_in_line() else {
                 break;
             };
-            if self.nobody_waits_for(next, index) {
+            if self.has_no_caller(next, index) {
                 self.drop_waiting(next);
             } else if self.is_dropped(next, index) {
                 self.turn_away(next, Failure::new(FailureKind::Overload));
@@ -462,7 +462,7 @@ impl Engine<'_> {
 
     /// Whether a request that waited need not be worked on, as far as its service can know: its deadline has
     /// passed, or it hears that the caller has gone.
-    fn nobody_waits_for(&self, handle: JobKey, index: usize) -> bool {
+    fn has_no_caller(&self, handle: JobKey, index: usize) -> bool {
         let Some(job) = self.jobs.get(handle) else {
             return true;
         };

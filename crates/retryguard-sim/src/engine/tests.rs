@@ -183,7 +183,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
 
 /// Every known policy ends every call, in trouble too, and none does better than the oracle.
 #[test]
-fn nobody_passes_the_oracle() {
+fn no_policy_exceeds_the_oracle() {
     let mut world = chain(
         vec![workers(
             "b",

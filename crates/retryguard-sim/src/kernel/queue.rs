@@ -151,7 +151,7 @@ impl<E: Copy + Default> Queue<E> {
 }
 
 /// Puts an event into a row that has a place, before all that are due earlier or were there before it with the same
-/// time. The remainders are no arithmetic: they say that an index is one.
+/// time. `%` only removes the bounds check.
 #[inline]
 fn stand_in<E: Copy>(near: &mut [(u64, E); NEAR], count: &mut usize, at: u64, event: E) {
     let mut place = *count;

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_of_something_gone_finds_nobody() {
+    fn a_handle_of_something_gone_finds_nothing() {
         let mut slab = Slab::default();
         let first = slab.insert('a');
         assert_eq!(slab.remove(first), Some('a'));

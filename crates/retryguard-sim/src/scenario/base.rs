@@ -51,7 +51,7 @@ fn based_on(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Node
     if let Err(wrong) = Scenario::parse(&text, path, load) {
         let first = &wrong.as_slice()[0];
         let message = format!("the base `{}` has mistakes, the first: {first}", shortened(path));
-        mistakes.add(node.at, message, "mend that file first");
+        mistakes.add(node.at, message, "correct that file first");
         return None;
     }
     base

@@ -321,7 +321,7 @@ fn trace(node: &Node, key: &'static str, most: f64, mistakes: &mut Mistakes) -> 
     if every.is_zero() {
         mistakes.add(
             at,
-            "`every` is no time",
+            "`every` is not a time",
             "write how long each value holds, such as 10s",
         );
         return None;

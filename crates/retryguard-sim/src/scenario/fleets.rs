@@ -2,7 +2,7 @@
 
 mod parts;
 
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 use retryguard_core::{Instant, time::nanos};
 use retryguard_policy::{
@@ -10,7 +10,11 @@ use retryguard_policy::{
     reading::{Mistakes, Node, entries, read},
 };
 
-use super::block::{Block, number};
+use super::{
+    ScenarioError,
+    block::{Block, number},
+    stem,
+};
 use crate::{
     fleet::{Behaviour, Claim, Failures, Fleet, Pace, Series, Start, cohorts, individuals},
     streams::Seed,
@@ -90,7 +94,35 @@ impl Fleets {
             .is_some_and(|entries| entries.iter().any(|entry| entry.key == "fleets"))
     }
 
-    /// Reads a file of fleets, or tells every mistake in it at once. `name` is used where the file gives none.
+    /// Reads a file of fleets; `None` where the file is something else or cannot be read.
+    ///
+    /// # Errors
+    /// Where it has mistakes.
+    pub fn load(path: &Path) -> Result<Option<Self>, ScenarioError> {
+        let Some(text) = fs::read_to_string(path).ok().filter(|text| Self::stand_in(text)) else {
+            return Ok(None);
+        };
+        let file = Self::parse(&text, &stem(path));
+        file.map(Some)
+            .map_err(|mistakes| ScenarioError::Mistakes(path.to_owned(), mistakes))
+    }
+
+    /// Keeps the fleets of these names.
+    ///
+    /// # Errors
+    /// With the first name that is unknown.
+    pub fn choose<'a>(&mut self, wanted: &'a [String]) -> Result<(), &'a str> {
+        if let Some(unknown) = wanted
+            .iter()
+            .find(|name| self.fleets.iter().all(|it| it.name != **name))
+        {
+            return Err(unknown);
+        }
+        self.fleets.retain(|it| wanted.contains(&it.name));
+        Ok(())
+    }
+
+    /// Reads a file of fleets, or reports every mistake in it at once. `name` is used where the file gives none.
     ///
     /// # Errors
     /// Every mistake, with its line and its cure.
@@ -99,7 +131,7 @@ impl Fleets {
         let found = read(text, &mut mistakes).and_then(|root| file(&root, name, &mut mistakes));
         match mistakes.or(found)? {
             Some(fleets) => Ok(fleets),
-            None => unreachable!("what could not be read was told"),
+            None => unreachable!("what could not be read was reported"),
         }
     }
 }

@@ -21,6 +21,11 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// How many services there are.
+    pub(super) fn count(&self) -> usize {
+        self.services.len()
+    }
+
     pub(super) fn new(node: &Node, mistakes: &mut Mistakes) -> Option<Self> {
         let services: Vec<String> = entries(node, "services", mistakes)?
             .iter()
@@ -68,7 +73,7 @@ impl Names {
         }
         let (name, _) = scalar(node, "calls", "the name of a service", mistakes)?;
         let to = self.service(name, node.at, mistakes)?;
-        Some(self.add(from, to, Way::default()))
+        Some(self.add(from, to, EdgeSettings::default()))
     }
 
     /// The edge that the keys of an open block describe.
@@ -86,7 +91,7 @@ impl Names {
         Some(self.add(from, to, way))
     }
 
-    pub(super) fn add(&mut self, from: &str, to: usize, way: Way) -> usize {
+    pub(super) fn add(&mut self, from: &str, to: usize, way: EdgeSettings) -> usize {
         self.edges.push(Edge {
             from: from.to_owned(),
             to,
@@ -101,14 +106,14 @@ impl Names {
 
 /// What an edge says beside its ends.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct EdgeSettings {
     network: Distribution,
     attempt_timeout: Option<Duration>,
     knows_endpoints: bool,
     policy: EdgePolicy,
 }
 
-impl Default for Way {
+impl Default for EdgeSettings {
     fn default() -> Self {
         Self {
             network: Distribution::NOTHING,
@@ -119,8 +124,8 @@ impl Default for Way {
     }
 }
 
-pub(super) fn way(block: &mut Block<'_>, mistakes: &mut Mistakes) -> Way {
-    Way {
+pub(super) fn way(block: &mut Block<'_>, mistakes: &mut Mistakes) -> EdgeSettings {
+    EdgeSettings {
         network: block
             .distribution("network", mistakes)
             .unwrap_or(Distribution::NOTHING),

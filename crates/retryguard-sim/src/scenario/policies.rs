@@ -149,7 +149,7 @@ fn by_name_or_path(text: &str, node: &Node, load: Load<'_>, mistakes: &mut Mista
             mistakes.add(
                 node.at,
                 message,
-                "mend the policy; `retryguard lint` shows all of them",
+                "correct the policy; `retryguard lint` shows all of them",
             );
             None
         }

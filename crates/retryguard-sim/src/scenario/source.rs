@@ -55,7 +55,7 @@ pub(super) fn source(node: &Node, mistakes: &mut Mistakes) -> Option<Source> {
             .filter_map(|item| scalar(item, "notes", "a text", mistakes).map(|(text, _)| text.to_owned()))
             .collect(),
         Some(_) => {
-            mistakes.add(node.at, "`notes` is no list", "write a list of texts");
+            mistakes.add(node.at, "`notes` is not a list", "write a list of texts");
             Vec::new()
         }
     };

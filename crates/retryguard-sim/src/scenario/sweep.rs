@@ -4,7 +4,7 @@ use retryguard_policy::reading::{Body, Kind, Mistakes, Node, nearest, shortened}
 
 use super::{Sweep, block::Block, world};
 
-/// The key that holds the list of changes, and the keys that are no part of the world.
+/// The key that holds the list of changes, and the keys that are not part of the world.
 const OUTSIDE: [&str; 7] = [
     "name",
     "claim",
@@ -24,7 +24,7 @@ pub(super) fn sweep(node: &Node, root: &Node, name: &str, mistakes: &mut Mistake
     block.close(mistakes);
     let key = key?;
     let Body::List(values) = &values?.body else {
-        mistakes.add(at, "`values` is no list", "write a list of values");
+        mistakes.add(at, "`values` is not a list", "write a list of values");
         return None;
     };
     let mut worlds = Vec::new();

@@ -176,3 +176,11 @@ fn an_outbox_is_a_word_or_a_block() {
         assert!(told.contains(expected), "{expected:?} is missing in:\n{told}");
     }
 }
+
+/// The reader looked up the places of services among those without mistakes, and panicked.
+#[test]
+fn a_service_with_a_mistake_is_reported_alone() {
+    let text = "duration: 1s\nservices: {a: {workers: 1, capacity: {perSecond: 1}}}\nclients: {c: {calls: a, rate: 1}}\n";
+    let told = parse(text).unwrap_err();
+    assert_eq!(told.as_slice().len(), 1, "{told}");
+}

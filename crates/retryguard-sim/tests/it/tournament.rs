@@ -30,7 +30,7 @@ fn there_are_twenty_worlds_and_more_and_all_can_be_read() {
 }
 
 #[test]
-fn nobody_passes_the_oracle_and_no_result_is_missing() {
+fn no_policy_exceeds_the_oracle_and_no_result_is_missing() {
     let mut conducts = policies();
     // The whole field runs in the command; these are the ones that differ most.
     conducts.retain(|it| {

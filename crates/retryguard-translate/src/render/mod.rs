@@ -15,6 +15,7 @@ use retryguard_core::{
     gate::Scope,
 };
 use retryguard_policy::{Policy, Service};
+use serde_json::json;
 
 use crate::{signals::Signals, units::written};
 
@@ -60,6 +61,22 @@ pub struct Rendered {
     pub text: String,
     /// What it does not say.
     pub losses: Vec<Loss>,
+}
+
+impl Rendered {
+    /// The file and what it does not say, as JSON.
+    #[must_use]
+    pub fn json(&self, target: Target) -> String {
+        let losses: Vec<_> = self
+            .losses
+            .iter()
+            .map(|loss| json!({"service": loss.service, "what": loss.what}))
+            .collect();
+        format!(
+            "{:#}\n",
+            json!({"to": target.as_str(), "text": self.text, "losses": losses})
+        )
+    }
 }
 
 /// Something of a policy that the other system cannot do, or does differently.

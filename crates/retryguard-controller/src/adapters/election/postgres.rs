@@ -56,7 +56,7 @@ impl Postgres {
         let options = address.reveal().parse().map_err(|_| StartError::Settings {
             what: "postgres",
             // Not the error's own words: they repeat the address, which may hold a password.
-            reason: "the address of the lock is no postgres:// address".to_owned(),
+            reason: "the address of the lock is not a postgres:// address".to_owned(),
         })?;
         Ok(Self {
             options,

@@ -63,7 +63,7 @@ impl Redis {
         let client = Client::open(address.reveal()).map_err(|_| StartError::Settings {
             what: "redis",
             // Not the error's own words: they repeat the address, which may hold a password.
-            reason: "the address of the lock is no redis:// address".to_owned(),
+            reason: "the address of the lock is not a redis:// address".to_owned(),
         })?;
         // The braces keep both keys in one slot of a cluster.
         Ok(Self {

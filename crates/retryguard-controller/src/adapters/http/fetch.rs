@@ -111,7 +111,7 @@ impl Fetch {
             });
         }
         let text =
-            String::from_utf8(bytes.into()).map_err(|_| nonsense("an answer that is no text".to_owned()))?;
+            String::from_utf8(bytes.into()).map_err(|_| nonsense("an answer that is not text".to_owned()))?;
         Ok((status, self.without_token(text)))
     }
 

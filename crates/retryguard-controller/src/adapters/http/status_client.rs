@@ -13,7 +13,7 @@ use crate::reconcile::source::SourceError;
 #[non_exhaustive]
 pub enum StatusError {
     /// The address is none.
-    #[error("`{0}` is no address; write http://127.0.0.1:9464 or the like")]
+    #[error("`{0}` is not an address; write http://127.0.0.1:9464 or the like")]
     Address(String),
     /// The token cannot be read.
     #[error(transparent)]
@@ -21,7 +21,7 @@ pub enum StatusError {
     /// There is no answer, or it is not that of a controller.
     #[error("{0}; check that the controller runs and listens there")]
     Answer(#[from] SourceError),
-    /// An answer that is no status.
+    /// An answer that is not a status.
     #[error("{address} answered {status} and no status")]
     Other {
         /// Who.

@@ -5,7 +5,7 @@
 //! minutes by default, and a storm of less than that is over before it is seen. What needs to be faster is read from
 //! the callers themselves.
 //!
-//! **What is read.** Only whole periods, each of them once. A period without a value is no reading: nothing happened,
+//! **What is read.** Only whole periods, each of them once. A period without a value is not a reading: nothing happened,
 //! or it is not written yet; it is asked for again until it is older than [`LOOK_BACK`] periods. A metric that is written
 //! only when there is something to count (`sparse`) is zero where the calls of the same period are there.
 

@@ -89,7 +89,7 @@ fn line(text: &str, end: usize) -> Result<Line<'_>, &'static str> {
     }
     let series = &text[..text.len() - rest.len()];
     let value = rest.split_whitespace().next().ok_or("a line without a value")?;
-    let value = value.parse().map_err(|_| "a value that is no number")?;
+    let value = value.parse().map_err(|_| "a value that is not a number")?;
     Ok(Line {
         name: &text[..end],
         labels,

@@ -1,6 +1,6 @@
 //! The keys of the actuator `aws`.
 
-use retryguard_policy::reading::{Block, Mistakes, scalar};
+use retryguard_policy::reading::{Block, Mistakes};
 
 use crate::config::Place;
 use crate::config::aws::Reach;
@@ -131,8 +131,7 @@ fn attempts(block: &mut Block<'_>, mistakes: &mut Mistakes) -> u32 {
 }
 
 fn needed(block: &mut Block<'_>, key: &'static str, wanted: &str, mistakes: &mut Mistakes) -> Option<String> {
-    let node = block.need(key, wanted, mistakes)?;
-    let (text, _) = scalar(node, key, wanted, mistakes)?;
+    let (text, _) = block.need_text(key, wanted, mistakes)?;
     Some(text.to_owned())
 }
 
@@ -230,7 +229,7 @@ impl AppConfig {
         if !pointer.starts_with('/') {
             mistakes.add(
                 at,
-                "`pointer` is no JSON pointer",
+                "`pointer` is not a JSON pointer",
                 "begin it with /, such as /maxAttempts",
             );
         }

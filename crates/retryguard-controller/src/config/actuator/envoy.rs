@@ -104,7 +104,7 @@ impl Admin {
             if rest.is_none_or(|rest| rest.is_empty() || rest.contains([' ', '?', '#', '@'])) {
                 mistakes.add(
                     at,
-                    format!("`{address}` is no address of an admin endpoint"),
+                    format!("`{address}` is not an address of an admin endpoint"),
                     "write it as http://127.0.0.1:9901",
                 );
             }

@@ -95,7 +95,7 @@ impl Target {
         if !is_name(service) {
             mistakes.add(
                 at,
-                format!("`{service}` is no name that a client can write after xds:///"),
+                format!("`{service}` is not a name that a client can write after xds:///"),
                 format!("write `service:` with 1 to {LONGEST_NAME} letters, digits and any of . _ : -"),
             );
         }
@@ -137,7 +137,7 @@ impl Target {
         if let (Some(address), None) = (address, place) {
             mistakes.add(
                 at,
-                format!("`{address}` is no address of a service"),
+                format!("`{address}` is not an address of a service"),
                 "write a host and a port, such as reviews.shop.svc:50051 or 10.0.0.7:50051",
             );
         }
@@ -159,7 +159,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(good)
 }
 
-/// An IPv6 address stands in brackets, which are no part of it.
+/// The brackets around an IPv6 address are not part of it.
 fn host_and_port(text: &str) -> Option<(&str, u16)> {
     let (host, port) = text.rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port > 0)?;

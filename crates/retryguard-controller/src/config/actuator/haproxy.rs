@@ -47,7 +47,7 @@ impl Settings {
             if !is_path(socket) && !is_host_and_port(socket) {
                 mistakes.add(
                     at,
-                    format!("`{socket}` is no admin socket"),
+                    format!("`{socket}` is not an admin socket"),
                     "write a path such as /run/haproxy/admin.sock, or 127.0.0.1:9999",
                 );
             }
@@ -62,7 +62,7 @@ impl Settings {
         if !is_path(map) {
             mistakes.add(
                 at,
-                format!("`{map}` is no path of a map"),
+                format!("`{map}` is not a path of a map"),
                 "write it as in HAProxy's configuration, such as /etc/haproxy/retryguard.map, without spaces",
             );
         }

@@ -1,6 +1,6 @@
 //! The keys of the actuator `linkerd`.
 
-use retryguard_policy::reading::{Block, Body, Mistakes, wrong};
+use retryguard_policy::reading::{Block, Body, Kind, Mistakes, wrong};
 
 use crate::config::Place;
 
@@ -50,6 +50,7 @@ impl Target {
     ) -> Option<Self> {
         let wanted = "a Service, such as reviews or reviews.prod";
         let node = block.take("service");
+        block.describe("service", Kind::Text);
         let service = match node.map(|node| &node.body) {
             None => name,
             Some(Body::Scalar { text, .. }) if text.split('.').count() <= 2 => text,

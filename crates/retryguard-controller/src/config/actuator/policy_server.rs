@@ -31,8 +31,7 @@ impl Settings {
         let listen = Listen::of(&mut block, ADDRESS, place, mistakes);
         let wanted = "the path of a folder with policies";
         let folder = block
-            .need("folder", wanted, mistakes)
-            .and_then(|node| retryguard_policy::reading::scalar(node, "folder", wanted, mistakes))
+            .need_text("folder", wanted, mistakes)
             .map(|(text, _)| place.path(text));
         block.close(mistakes);
         Some(Self {

@@ -190,8 +190,7 @@ fn dynamodb_table(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> 
         .text("table", "the name of a table", mistakes)
         .unwrap_or(name);
     let wanted = "an operation, such as PutItem";
-    let operation = block.need("operation", wanted, mistakes);
-    let operation = operation.and_then(|node| scalar(node, "operation", wanted, mistakes));
+    let operation = block.need_text("operation", wanted, mistakes);
     block.close(mistakes);
     let (operation, _) = operation?;
     let dimensions = BTreeMap::from([
@@ -263,8 +262,8 @@ fn free(mut block: Block<'_>, mistakes: &mut Mistakes) -> Option<Target> {
 fn metric(node: &Node, key: &'static str, usual: Statistic, mistakes: &mut Mistakes) -> Option<Metric> {
     let mut block = Block::open(node, key, mistakes)?;
     let mut needed = |key, wanted| {
-        let node = block.need(key, wanted, mistakes)?;
-        Some(scalar(node, key, wanted, mistakes)?.0.to_owned())
+        let (text, _) = block.need_text(key, wanted, mistakes)?;
+        Some(text.to_owned())
     };
     let namespace = needed("namespace", "a namespace, such as AWS/Lambda");
     let name = needed("name", "the name of a metric");

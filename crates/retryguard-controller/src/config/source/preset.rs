@@ -161,7 +161,7 @@ fn grpc(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Preset {
         if !GRPC_STATUS.contains(code) {
             mistakes.add(
                 at,
-                format!("`{code}` is no gRPC status code of a failure"),
+                format!("`{code}` is not a gRPC status code of a failure"),
                 "write words such as UNAVAILABLE and RESOURCE_EXHAUSTED",
             );
         }
@@ -196,7 +196,7 @@ fn codes(block: &mut Block<'_>, mistakes: &mut Mistakes) -> Vec<String> {
         if !matches!(code.parse::<u16>(), Ok(100..=599)) || code.len() != 3 {
             mistakes.add(
                 at,
-                format!("`{code}` is no HTTP status code"),
+                format!("`{code}` is not an HTTP status code"),
                 "write numbers such as 429 and 503",
             );
         }

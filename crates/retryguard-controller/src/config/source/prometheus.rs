@@ -61,10 +61,8 @@ impl Settings {
     pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let at = block.at();
         let wanted = "the address of a Prometheus server";
-        let url = block.need("url", wanted, mistakes).and_then(|node| {
-            let (text, _) = retryguard_policy::reading::scalar(node, "url", wanted, mistakes)?;
-            address::checked(text, node.at, mistakes)
-        });
+        let url = block.need_text("url", wanted, mistakes);
+        let url = url.and_then(|(text, at)| address::checked(text, at, mistakes));
         let token_file = block
             .text("tokenFile", "the path of a file with the token", mistakes)
             .map(|path| place.path(path));

@@ -108,7 +108,7 @@ async fn a_running_function_sees_the_switch() {
 
 #[tokio::test]
 #[ignore = "needs Ministack"]
-async fn whoever_comes_after_a_kill_finds_and_gives_back_also_where_there_was_nothing() {
+async fn the_next_controller_after_a_kill_finds_and_restores_also_where_there_was_nothing() {
     let world = World::start(AwsKind::Ministack).await;
     world.create_function("writer", &[]).await;
     world.create_function("reader", &USERS).await;

@@ -38,7 +38,7 @@ pub(super) struct World {
     /// The user's own settings of the SDK.
     pub(super) sdk: aws_config::SdkConfig,
     /// What stands between the controller and the emulator.
-    pub(super) way: Arc<Way>,
+    pub(super) way: Arc<FaultyProxy>,
     address: String,
     region: &'static str,
     account: u32,
@@ -87,7 +87,7 @@ impl World {
         let sdk = retryguard_controller::adapters::aws::configuration("test", &reach)
             .await
             .unwrap();
-        let (way, address) = Way::open(aws.url()).await;
+        let (way, address) = FaultyProxy::open(aws.url()).await;
         Self {
             aws,
             sdk,
@@ -301,7 +301,7 @@ pub(super) async fn found(actuator: &dyn Actuator) -> Vec<(String, Observed)> {
 
 /// A proxy on loopback that fails as it is told to.
 #[derive(Default)]
-pub(super) struct Way {
+pub(super) struct FaultyProxy {
     upstream: String,
     rules: Mutex<Rules>,
 }
@@ -323,7 +323,7 @@ pub(super) struct Failure {
     pub(super) body: &'static str,
 }
 
-impl Way {
+impl FaultyProxy {
     async fn open(upstream: String) -> (Arc<Self>, String) {
         let way = Arc::new(Self {
             upstream,
@@ -355,7 +355,7 @@ impl Way {
     }
 }
 
-async fn pass(State(way): State<Arc<Way>>, request: Request) -> Response {
+async fn pass(State(way): State<Arc<FaultyProxy>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let body: Bytes = axum::body::to_bytes(body, 16 * 1024 * 1024).await.unwrap();
     let held = {

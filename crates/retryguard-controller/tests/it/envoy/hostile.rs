@@ -1,4 +1,4 @@
-//! Clients that are no Envoys: they refuse, lie, flood and sleep.
+//! Clients that are not Envoys: they refuse, lie, flood and sleep.
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};

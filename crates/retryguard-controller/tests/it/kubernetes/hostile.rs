@@ -8,7 +8,7 @@ use super::cluster::{Cluster, apply, found, off, to};
 /// Shapes that the definition lets through, although they make no sense.
 #[tokio::test]
 #[ignore = "needs Kubernetes"]
-async fn objects_of_strange_shapes_are_left_as_they_are_and_stop_nobody() {
+async fn objects_of_strange_shapes_are_left_as_they_are_and_stop_no_other() {
     let cluster = Cluster::start().await;
     let strange: [Value; 6] = [
         json!({}),

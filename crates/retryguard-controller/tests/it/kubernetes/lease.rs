@@ -157,7 +157,7 @@ async fn the_number_of_the_term_rises_even_when_the_lease_is_deleted() {
 /// A server of its own, because it is paused: tests that share one would be paused too.
 #[tokio::test]
 #[ignore = "needs Kubernetes"]
-async fn behind_a_partition_nobody_leads_longer_than_the_term_and_one_leads_after_it() {
+async fn behind_a_partition_no_leader_outlasts_its_term_and_another_follows() {
     let mut server = tokio::task::spawn_blocking(Kubernetes::start).await.unwrap();
     let client = client(&server.kubeconfig()).await;
     let new = |instance: &str| Lease::new(client.clone(), "default", "guard", instance, SHORT);

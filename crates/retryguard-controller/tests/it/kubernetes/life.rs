@@ -136,14 +136,14 @@ async fn routes_are_found_in_every_object_and_under_every_form_of_the_host() {
         assert_eq!(
             spec["http"][0].get("retries"),
             None,
-            "Istio's default is no block"
+            "Istio's default is not a block"
         );
     }
 }
 
 #[tokio::test]
 #[ignore = "needs Kubernetes"]
-async fn everybody_who_writes_at_the_same_time_gets_their_word() {
+async fn all_concurrent_writers_are_kept() {
     let cluster = Cluster::start().await;
     cluster.create("reviews", bookinfo()).await;
     let before = cluster.text("reviews").await;

@@ -5,7 +5,7 @@ use super::cluster::{Cluster, RAMP, apply, found, to};
 
 #[tokio::test]
 #[ignore = "needs Kubernetes"]
-async fn whoever_comes_after_a_crash_finds_everything_and_gives_it_back() {
+async fn the_next_controller_after_a_crash_finds_and_restores_everything() {
     let cluster = Cluster::start().await;
     let spec = json!({"hosts": ["a"], "http": [
         {"route": to("a"), "retries": {"attempts": 4, "retryOn": "5xx"}},

@@ -68,7 +68,7 @@ async fn every_page_answers() {
 /// A loop that hangs must not look well. On the real clock: a paused one runs ahead of the sockets.
 #[tokio::test]
 async fn a_loop_that_hangs_is_not_healthy() {
-    let (asking, _nobody_reads) = tokio::sync::mpsc::channel::<Query>(1);
+    let (asking, _unread) = tokio::sync::mpsc::channel::<Query>(1);
     let port = status_page::status(&listen(), asking).await.unwrap();
     assert_eq!(get(&format!("http://{}/healthz", port.address())).await.0, 500);
 }

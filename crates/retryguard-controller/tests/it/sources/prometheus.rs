@@ -89,7 +89,7 @@ async fn free_queries_get_the_window_and_give_one_number() {
     let asked = server.lock().unwrap().queries[0].clone();
     assert_eq!(asked, "sum(increase(calls_total[30000ms]))");
     server.lock().unwrap().by_query = vec![("", vector("reviews", "5"))];
-    assert_eq!(source.read().await.unwrap(), [], "two series are no number");
+    assert_eq!(source.read().await.unwrap(), [], "two series are not a number");
 }
 
 /// More rejections than calls were clamped to all of them, which switched retries off.

@@ -129,7 +129,7 @@ async fn a_page_without_end_is_cut_off() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_an_error_that_names_the_address() {
+async fn an_address_without_a_server_is_an_error_that_names_it() {
     let mut source = source(
         CONFIG,
         &format!("http://127.0.0.1:{}", retryguard_parts::free_port()),

@@ -88,7 +88,7 @@ async fn a_leader_that_hears_nothing_stops_before_its_term_ends() {
 
 /// Two controllers ask a Prometheus once, not twice; what compares with the round before goes on.
 #[tokio::test(start_paused = true)]
-async fn whoever_follows_asks_its_source_only_after_it_leads() {
+async fn a_follower_asks_its_source_only_after_it_leads() {
     let plane = DataPlane::new();
     let backend = Judge::new(following());
     let asked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));

@@ -20,7 +20,7 @@ fn seldom() -> Setup {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_changes_is_known_at_once() {
+async fn a_change_from_outside_is_known_at_once() {
     let plane = DataPlane::new();
     let running = start(seldom(), &plane, Box::new(|_| Ok(vec![reading("payments", 60)])));
     seconds(10).await;

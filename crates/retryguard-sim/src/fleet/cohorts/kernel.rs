@@ -10,9 +10,9 @@ use crate::streams::Stream;
 /// A wait that begins on a step's edge or inside a step.
 #[derive(Debug)]
 pub(super) enum Wait {
-    /// Always this many steps: everybody stays in their crowd.
+    /// Always this many steps: every client stays in its crowd.
     Steps(usize),
-    /// Uniform between two ends: everybody is inside afterwards.
+    /// Uniform between two ends: every client is inside afterwards.
     Spread { edge: Kernel, inside: Kernel },
 }
 

@@ -127,3 +127,12 @@ fn a_file_of_fleets_is_known_by_its_key() {
     assert!(!Fleets::stand_in("- fleets"));
     assert!(!Fleets::stand_in("fleets: ["));
 }
+
+#[test]
+fn a_fleet_is_chosen_by_name() {
+    let text = "clients: 100\nfleets:\n  - {name: one, duration: 10m}\n  - {name: two, duration: 10m}\n";
+    let mut file = Fleets::parse(text, "small").unwrap();
+    file.choose(&["two".to_owned()]).unwrap();
+    assert_eq!(file.fleets.len(), 1);
+    assert_eq!(file.choose(&["three".to_owned()]), Err("three"));
+}

@@ -81,7 +81,7 @@ async fn try_settle(client: &Client, place: &AppConfig, change: &Change) -> Resu
     let record = deployed.record.as_ref();
     if let Some(record) = record.filter(|record| record.term > change.term) {
         return Err(RequestError::Taken(format!(
-            "it was set in term {} of the lead, and this is term {}",
+            "it was set in term {} of leader election, and this is term {}",
             record.term, change.term
         )));
     }
@@ -345,7 +345,7 @@ fn changed(
 ) -> Result<(Vec<u8>, String), RequestError> {
     let refuse = |reason: &str| RequestError::Refused(reason.to_owned());
     let mut document: Value =
-        serde_json::from_slice(&user.content).map_err(|_| refuse("its document is no JSON"))?;
+        serde_json::from_slice(&user.content).map_err(|_| refuse("its document is not JSON"))?;
     let original = document.pointer(pointer).map(|value| match value {
         Value::String(text) => text.clone(),
         value => value.to_string(),

@@ -105,7 +105,7 @@ pub(super) fn step(
     };
     if record.term > change.term {
         return Err(RequestError::Taken(format!(
-            "it was set in term {} of the lead, and this is term {}",
+            "it was set in term {} of leader election, and this is term {}",
             record.term, change.term
         )));
     }

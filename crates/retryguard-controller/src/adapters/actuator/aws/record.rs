@@ -21,7 +21,7 @@ pub(super) struct Record {
     pub(super) target: String,
     #[serde(rename = "wish")]
     pub(super) desired: StoredState,
-    /// The term of lead under which it was written.
+    /// The term of leader election in which it was written.
     pub(super) term: u64,
     /// The user's own value. The key is missing where there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ impl Record {
     }
 }
 
-/// The number of attempts that carries a desired state out: one is no retry. On the ramp they rise in whole attempts, rounded
+/// The number of attempts that carries a desired state out: one is not a retry. On the ramp they rise in whole attempts, rounded
 /// up, so that at least one retry is let through; else nothing could be learned on it.
 pub(super) fn attempts(original: Option<&str>, usual: u32, desired: StoredState) -> u32 {
     let all = original

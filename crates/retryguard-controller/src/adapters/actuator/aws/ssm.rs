@@ -147,7 +147,7 @@ async fn get(client: &Client, name: &str) -> Result<Option<String>, RequestError
     let Some(parameter) = parameter else {
         return Ok(None);
     };
-    // To write it back we would have to read it in the clear, and a number of attempts is no secret.
+    // To write it back we would have to read it in the clear, and a number of attempts is not a secret.
     if parameter.r#type() != Some(&ParameterType::String) {
         return Err(RequestError::Refused(format!("{name} is not of the type String")));
     }

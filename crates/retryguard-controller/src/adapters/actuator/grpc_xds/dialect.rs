@@ -213,10 +213,10 @@ mod tests {
         let services = services();
         let mut client = Client::default();
         for type_url in [LISTENERS, CLUSTERS] {
-            client.decode(ask(type_url, &["reviews", "nobody"], ""), &services);
+            client.decode(ask(type_url, &["reviews", "unknown"], ""), &services);
             let answer = client.next_answer(&services).unwrap();
             assert_eq!((answer.resources.len(), answer.type_url.as_str()), (1, type_url));
-            client.decode(ask(type_url, &["reviews", "nobody"], &answer.nonce), &services);
+            client.decode(ask(type_url, &["reviews", "unknown"], &answer.nonce), &services);
             assert!(!client.has_answer());
             client.decode(ask(type_url, &["reviews", "ratings"], &answer.nonce), &services);
             assert_eq!(client.next_answer(&services).unwrap().resources.len(), 2);
@@ -224,7 +224,7 @@ mod tests {
         }
         // A name that no service has is answered too: the client shall not wait for it.
         let mut other = Client::default();
-        other.decode(ask(LISTENERS, &["nobody"], ""), &services);
+        other.decode(ask(LISTENERS, &["unknown"], ""), &services);
         assert_eq!(other.next_answer(&services).unwrap().resources.len(), 0);
     }
 
@@ -246,8 +246,10 @@ mod tests {
             client.decode(ask("type.googleapis.com/other", &[], ""), &services),
             None
         );
-        let asked = client.decode(ask(LISTENERS, &["nobody"], ""), &services).unwrap();
-        assert_eq!((asked.foreign.as_deref(), asked.wants), (Some("nobody"), None));
+        let asked = client
+            .decode(ask(LISTENERS, &["unknown"], ""), &services)
+            .unwrap();
+        assert_eq!((asked.foreign.as_deref(), asked.wants), (Some("unknown"), None));
     }
 
     fn any_request() -> impl Strategy<Value = DiscoveryRequest> {
@@ -258,7 +260,7 @@ mod tests {
             Just(""),
             Just("other")
         ];
-        let name = prop_oneof![Just("reviews"), Just("ratings"), Just("nobody"), Just("")];
+        let name = prop_oneof![Just("reviews"), Just("ratings"), Just("unknown"), Just("")];
         let names = proptest::collection::vec(name, 0..4);
         let version = prop_oneof![Just(""), Just("retryguard/1 reviews=off"), Just("7")];
         let nonce = prop_oneof![Just(""), Just("1"), Just("2"), Just("x")];

@@ -304,14 +304,14 @@ fn summary(policies: &Policies) -> serde_json::Value {
     serde_json::Value::Object(all.collect())
 }
 
-type Shelf = State<watch::Receiver<Folder>>;
+type FolderState = State<watch::Receiver<Folder>>;
 
-async fn list(State(policies): Shelf) -> Json<serde_json::Value> {
+async fn list(State(policies): FolderState) -> Json<serde_json::Value> {
     Json(summary(&policies.borrow().policies))
 }
 
 async fn one(
-    State(mut policies): Shelf,
+    State(mut policies): FolderState,
     Named(name): Named<String>,
     Query(query): Query<HashMap<String, String>>,
     headers: HeaderMap,

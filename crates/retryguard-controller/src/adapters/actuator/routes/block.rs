@@ -10,7 +10,7 @@ use crate::domain::state::RetryState;
 /// not the same as no retries.
 pub(super) type Block = Option<Value>;
 
-/// How many retries a block asks for. `None` for what is no block at all, which we do not touch.
+/// How many retries a block asks for. `None` for what is not a block at all, which we do not touch.
 ///
 /// Only a missing block gets the default of the mesh; for one without `attempts` see [`Dialect::without_number`].
 pub(super) fn attempts(block: Option<&Value>, dialect: Dialect, default: u32) -> Option<u32> {

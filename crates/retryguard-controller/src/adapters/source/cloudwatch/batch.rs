@@ -25,7 +25,7 @@ const MOST_PAGES: usize = 100;
 /// What was answered: for each metric, its values by the beginning of their period.
 pub(super) type Values = HashMap<Metric, BTreeMap<i64, f64>>;
 
-/// What was answered for one metric. A part of its values is no reading: half of the calls beside all of the
+/// What was answered for one metric. A part of its values is not a reading: half of the calls beside all of the
 /// rejections would be a storm that is none. One that is not answered for at all has no values, and is whole.
 #[derive(Clone)]
 struct Found {

@@ -45,7 +45,7 @@ pub(super) fn points(text: &str) -> Result<Vec<Point>, Wrong> {
         Some("vector") => {
             let series = result
                 .as_array()
-                .ok_or(Wrong::Nonsense("a vector that is no list"))?;
+                .ok_or(Wrong::Nonsense("a vector that is not a list"))?;
             if series.len() > MOST_SERIES {
                 return Err(Wrong::Nonsense("more series than the limit of 1000000"));
             }

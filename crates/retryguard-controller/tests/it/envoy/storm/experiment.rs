@@ -1,6 +1,6 @@
 //! The storm with the guard's defaults, every way there is to watch and to switch, written down as a page.
 //!
-//! `cargo xtask evidence envoy` runs it; it is no test, and takes nine minutes.
+//! `cargo xtask evidence envoy` runs it; it is not a test, and takes nine minutes.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -13,7 +13,7 @@ use serde_json::json;
 /// The largest body that a service reads.
 pub const LARGEST_BODY: usize = 16 * 1024;
 
-/// An answer that is no success, with its reason.
+/// An answer that is not a success, with its reason.
 #[derive(Debug)]
 pub struct Problem {
     status: StatusCode,

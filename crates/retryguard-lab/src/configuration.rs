@@ -108,7 +108,7 @@ impl FromStr for Configuration {
             .into_iter()
             .find(|known| known.letter().eq_ignore_ascii_case(text))
             .ok_or_else(|| {
-                anyhow::anyhow!("`{text}` is no configuration: choose one of A, B, C, D, E, F and G")
+                anyhow::anyhow!("`{text}` is not a configuration: choose one of A, B, C, D, E, F and G")
             })
     }
 }

@@ -68,7 +68,7 @@ impl FromStr for Name {
             .find(|name| name.as_str() == text)
             .ok_or_else(|| {
                 anyhow::anyhow!(
-                    "`{text}` is no service: choose gateway, orders, payments, inventory or notifications"
+                    "`{text}` is not a service: choose gateway, orders, payments, inventory or notifications"
                 )
             })
     }

@@ -29,11 +29,11 @@ pub(crate) fn describe(name: Name) -> Value {
         "/admin/faults": {
             "get": admin("What is broken", None, &[("200", "The faults.")]),
             "post": admin("Break something", Some("Fault"), &[("201", "It is broken.")]),
-            "delete": admin("Mend everything", None, &[("200", "All is mended.")]),
+            "delete": admin("End all faults", None, &[("200", "All faults have ended.")]),
         },
         "/admin/faults/{fault}": {
             "parameters": [{"name": "fault", "in": "path", "required": true, "schema": fault_name()}],
-            "delete": admin("Mend something", None, &[("200", "It is mended."), ("404", "It was not broken.")]),
+            "delete": admin("End a fault", None, &[("200", "The fault has ended."), ("404", "It was not broken.")]),
         },
         "/admin/counts": {
             "get": admin("What this process has counted", None, &[("200", "The counts.")]),
@@ -53,7 +53,7 @@ pub(crate) fn describe(name: Name) -> Value {
         "info": {
             "title": format!("RetryGuard laboratory: {name}"),
             "version": env!("CARGO_PKG_VERSION"),
-            "description": format!("Bodies are JSON of at most {LARGEST_BODY} bytes. Every answer that is no success is an object with `error`, a sentence that says why; what is wrong with an idempotency key is told as application/problem+json."),
+            "description": format!("Bodies are JSON of at most {LARGEST_BODY} bytes. Every answer that is not a success is an object with `error`, a sentence that says why; what is wrong with an idempotency key is told as application/problem+json."),
         },
         "paths": paths,
         "components": {
@@ -165,7 +165,7 @@ fn body_of(schema: &str) -> Value {
 
 fn responses(done: &[(&str, &str)]) -> Value {
     let mut responses = json!({
-        "400": problem("The body is no JSON."),
+        "400": problem("The body is not JSON."),
         "405": problem("Another method is wanted."),
         "413": problem("The body is too large."),
         "415": problem("The body does not say that it is JSON."),

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Configuration, TimeScale};
+use crate::{Configuration, Name, TimeScale};
 
 /// What a system is started with.
 #[derive(Debug, Clone)]
@@ -88,6 +88,32 @@ pub struct Addresses(pub [SocketAddr; 5]);
 impl Default for Addresses {
     fn default() -> Self {
         Self([SocketAddr::from(([127, 0, 0, 1], 0)); 5])
+    }
+}
+
+impl Addresses {
+    /// Says where a service is.
+    pub fn set(&mut self, name: Name, address: SocketAddr) {
+        let place = Name::ALL.iter().position(|known| *known == name).unwrap_or(0);
+        self.0[place] = address;
+    }
+
+    /// One entry as a command line gives it: `orders=127.0.0.1:8001`.
+    ///
+    /// # Errors
+    /// Where it is not of this form, or the address is not of this machine.
+    pub fn entry(text: &str) -> Result<(Name, SocketAddr), String> {
+        let (name, address) = text
+            .split_once('=')
+            .ok_or_else(|| "write it as NAME=ADDRESS, such as orders=127.0.0.1:8001".to_owned())?;
+        let name = name.parse::<Name>().map_err(|error| error.to_string())?;
+        let address: SocketAddr = address
+            .parse()
+            .map_err(|_| format!("`{address}` is not an address: write one such as 127.0.0.1:8001"))?;
+        if !address.ip().is_loopback() {
+            return Err("the laboratory listens on this machine only: give a loopback address".to_owned());
+        }
+        Ok((name, address))
     }
 }
 

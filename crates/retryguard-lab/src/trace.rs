@@ -135,7 +135,7 @@ impl Span {
     }
 }
 
-/// Whether anybody takes spans.
+/// Whether spans are exported.
 #[must_use]
 pub fn is_exported() -> bool {
     SINK.get().is_some()

@@ -1,6 +1,6 @@
 //! A database of either kind, as the services see it.
 
-use std::{path::Path, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use axum::body::Body;
 use http::Response;
@@ -79,9 +79,13 @@ impl Database {
     ///
     /// # Errors
     /// Where it cannot be reached or written.
-    pub async fn open(backing: &Backing, folder: &Path, name: Name) -> anyhow::Result<Self> {
+    pub async fn open(
+        backing: &Backing,
+        folder: impl FnOnce() -> anyhow::Result<PathBuf>,
+        name: Name,
+    ) -> anyhow::Result<Self> {
         match backing {
-            Backing::Embedded => Ok(Self::Sqlite(Sqlite::open(folder, name).await?)),
+            Backing::Embedded => Ok(Self::Sqlite(Sqlite::open(&folder()?, name).await?)),
             #[cfg(feature = "real")]
             Backing::Real(real) => Ok(Self::Postgres(
                 Postgres::open(&real.postgres, &real.schema, name).await?,

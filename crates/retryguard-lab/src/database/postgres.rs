@@ -75,12 +75,12 @@ impl Postgres {
             .bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
         if schema.is_empty() || schema.len() > 60 || !plain {
-            anyhow::bail!("`{schema}` is no schema: use up to 60 of a-z, 0-9 and _");
+            anyhow::bail!("`{schema}` is not a schema: use up to 60 of a-z, 0-9 and _");
         }
         let options = PgConnectOptions::from_str(url)
             .with_context(|| {
                 format!(
-                    "`{}` is no address of PostgreSQL: write postgres://USER@HOST:PORT/DATABASE",
+                    "`{}` is not an address of PostgreSQL: write postgres://USER@HOST:PORT/DATABASE",
                     shown(url)
                 )
             })?

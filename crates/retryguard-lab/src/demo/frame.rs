@@ -89,7 +89,7 @@ pub enum Phase {
     Calm,
     /// Something is broken.
     Broken,
-    /// It is mended.
+    /// The fault has ended.
     After,
     /// The run is over.
     Done,

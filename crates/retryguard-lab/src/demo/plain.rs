@@ -79,7 +79,7 @@ pub(super) const fn words(phase: Phase) -> &'static str {
     match phase {
         Phase::Calm => "calm",
         Phase::Broken => "BROKEN",
-        Phase::After => "mended",
+        Phase::After => "after",
         Phase::Done => "over",
     }
 }

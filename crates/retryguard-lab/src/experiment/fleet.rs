@@ -234,7 +234,7 @@ impl Fleet {
         Reading::joined([gateway, orders, payments, inventory, notifications])
     }
 
-    /// Breaks something, or mends it.
+    /// Starts a fault, or ends it.
     ///
     /// # Errors
     /// Where the service does not answer.

@@ -2,6 +2,7 @@
 //! measured meanwhile.
 
 mod batch;
+mod camel;
 mod figures;
 #[cfg(feature = "real")]
 mod fleet;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use retryguard_policy::Policy;
 
 pub use batch::Batch;
+pub use camel::camel_case;
 pub use figures::Figures;
 #[cfg(feature = "real")]
 pub use fleet::Fleet;

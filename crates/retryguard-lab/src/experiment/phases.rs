@@ -60,7 +60,7 @@ impl std::str::FromStr for Phases {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || {
             anyhow::anyhow!(
-                "`{text}` are no phases: write warm-up, fault and recovery as seconds, such as 20+120+60, with at least \
+                "`{text}` are not phases: write warm-up, fault and recovery as seconds, such as 20+120+60, with at least \
                  10 for the fault and an hour in all at the most"
             )
         };

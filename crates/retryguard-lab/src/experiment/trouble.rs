@@ -85,7 +85,7 @@ impl FromStr for Trouble {
             .ok_or_else(|| {
                 let known: Vec<&str> = Self::ALL.iter().map(|known| known.as_str()).collect();
                 anyhow::anyhow!(
-                    "`{text}` is no fault of the experiment: choose one of {}",
+                    "`{text}` is not a fault of the experiment: choose one of {}",
                     known.join(", ")
                 )
             })

@@ -157,7 +157,7 @@ impl FromStr for Kind {
             .find(|kind| kind.as_str() == text)
             .ok_or_else(|| {
                 let known: Vec<&str> = Self::ALL.iter().map(|kind| kind.as_str()).collect();
-                anyhow::anyhow!("`{text}` is no fault: choose one of {}", known.join(", "))
+                anyhow::anyhow!("`{text}` is not a fault: choose one of {}", known.join(", "))
             })
     }
 }

@@ -68,12 +68,12 @@ impl Faults {
         });
     }
 
-    /// Mends everything of a kind; false where nothing of it was broken.
+    /// Ends all faults of a kind; false where there was none.
     pub fn end(&self, kind: Kind) -> bool {
         self.remove(|active| active.fault.kind == kind)
     }
 
-    /// Mends everything.
+    /// Ends all faults.
     pub fn end_all(&self) {
         self.remove(|_| true);
     }

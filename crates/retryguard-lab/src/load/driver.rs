@@ -11,7 +11,7 @@ use super::{
     Live, Measurements, Plan, Shape, Verdict, closed,
     measurements::{Ledger, SLICE},
     open,
-    orders::{Desk, Sheet},
+    orders::{OrderMaker, Sheet},
 };
 use crate::{
     clock,
@@ -40,7 +40,7 @@ pub(super) struct Inner {
     pub(super) scale: TimeScale,
     pub(super) seed: u64,
     pub(super) ledger: Ledger,
-    pub(super) desk: Desk,
+    pub(super) maker: OrderMaker,
     client: Downstream,
     counts: Arc<EdgeCounts>,
     faults: Option<Faults>,
@@ -90,7 +90,7 @@ impl Driver {
                     plan.measured
                         .map(|(from, until)| (scale.span(from), scale.span(until))),
                 ),
-                desk: Desk::new(seed, goods, plan.replays),
+                maker: OrderMaker::new(seed, goods, plan.replays),
                 plan,
                 scale,
                 seed,
@@ -141,7 +141,7 @@ impl Driver {
 impl Inner {
     /// Places one order, which was to be sent at `intended`, and writes down what became of it.
     pub(super) async fn place(&self, start: clock::Instant, intended: clock::Instant, number: u64) {
-        let sheet = self.desk.sheet(number);
+        let sheet = self.maker.sheet(number);
         let at = intended - start;
         self.ledger.sent(at, clock::now() - intended);
         let verdict = self.send(&sheet).await;

@@ -136,9 +136,9 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// Where a run is written down while it runs.
-pub(super) struct Ledger(Mutex<Book>);
+pub(super) struct Ledger(Mutex<Entries>);
 
-struct Book {
+struct Entries {
     slice: Duration,
     /// See `Measurements::apart`, as it passes here.
     apart: Option<(Duration, Duration)>,
@@ -152,7 +152,7 @@ impl Ledger {
             Histogram::new_with_bounds(1, LONGEST_MICROS, 3)
                 .expect("bounds and precision that the format has")
         };
-        Self(Mutex::new(Book {
+        Self(Mutex::new(Entries {
             slice,
             apart,
             result: Measurements {
@@ -250,12 +250,12 @@ impl Ledger {
         self.lock().result.worst_lag
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book {
+impl Entries {
     fn slice(&mut self, at: Duration) -> &mut Slice {
         let place = usize::try_from(at.as_nanos() / self.slice.as_nanos().max(1)).unwrap_or(usize::MAX);
         // A run of a day in slices of a second; beyond it, the last slice takes the rest.

@@ -15,14 +15,14 @@ pub(super) struct Sheet {
 
 /// Writes orders.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct OrderMaker {
     dice: Dice,
     run: u64,
     goods: u32,
     replays: f64,
 }
 
-impl Desk {
+impl OrderMaker {
     pub(super) fn new(seed: u64, goods: u32, replays: f64) -> Self {
         let dice = Dice::new(seed, "orders");
         Self {

@@ -1,4 +1,4 @@
-//! Takes an order, has it reserved and paid, and has the customer told. An order that is not paid is no success.
+//! Takes an order, has it reserved and paid, and has the customer told. An order that is not paid is not a success.
 
 use axum::{
     Extension, Json, Router,

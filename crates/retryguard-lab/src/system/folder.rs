@@ -1,17 +1,14 @@
 //! The folder in which a system keeps its databases.
 
-use std::{
-    io::ErrorKind,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io::ErrorKind, path::PathBuf, sync::OnceLock, time::Duration};
 
 use anyhow::Context;
 
-/// The user's folder, which stays, or a temporary one, which is removed when this is dropped.
+/// The user's folder, which stays, or a temporary one, which is removed when this is dropped. Made when it is first used: services on
+/// PostgreSQL need none, and a process that is killed removes nothing.
 pub(super) struct Folder {
-    path: PathBuf,
-    temporary: bool,
+    named: Option<PathBuf>,
+    temporary: OnceLock<PathBuf>,
 }
 
 /// How often, and with what pause, the removal is tried.
@@ -20,27 +17,28 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 impl Folder {
     /// The folder that the user named, or a temporary one.
-    pub(super) fn new(named: Option<&Path>) -> anyhow::Result<Self> {
-        if let Some(path) = named {
+    pub(super) const fn new(named: Option<PathBuf>) -> Self {
+        Self {
+            named,
+            temporary: OnceLock::new(),
+        }
+    }
+
+    /// The folder, which is there now.
+    pub(super) fn path(&self) -> anyhow::Result<PathBuf> {
+        if let Some(path) = &self.named {
             std::fs::create_dir_all(path)
                 .with_context(|| format!("cannot make the folder {}", path.display()))?;
-            return Ok(Self {
-                path: path.to_owned(),
-                temporary: false,
-            });
+            return Ok(path.clone());
+        }
+        if let Some(path) = self.temporary.get() {
+            return Ok(path.clone());
         }
         let folder = tempfile::Builder::new()
             .prefix("retryguard-lab-")
             .tempdir()
             .context("cannot make a temporary folder for the databases")?;
-        Ok(Self {
-            path: folder.keep(),
-            temporary: true,
-        })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+        Ok(self.temporary.get_or_init(|| folder.keep()).clone())
     }
 }
 
@@ -49,13 +47,13 @@ impl Drop for Folder {
     /// middle. So it is tried again.
     #[expect(clippy::disallowed_methods, reason = "a destructor cannot wait for a timer")]
     fn drop(&mut self) {
-        if !self.temporary {
+        let Some(path) = self.temporary.get() else {
             return;
-        }
+        };
         for _ in 0..TRIES {
-            match std::fs::remove_dir_all(&self.path) {
+            match std::fs::remove_dir_all(path) {
                 Ok(()) => return,
-                Err(error) if error.kind() == ErrorKind::NotFound && !self.path.exists() => return,
+                Err(error) if error.kind() == ErrorKind::NotFound && !path.exists() => return,
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
@@ -68,8 +66,9 @@ mod tests {
 
     #[test]
     fn a_temporary_folder_goes_while_files_come_and_go_in_it() {
-        let folder = Folder::new(None).expect("a temporary folder");
-        let path = folder.path().to_owned();
+        let folder = Folder::new(None);
+        let path = folder.path().expect("a temporary folder");
+        assert_eq!(folder.path().expect("the same one"), path);
         let file = path.join("closing");
         let writer = std::thread::spawn(move || {
             for _ in 0..5_000 {
@@ -85,7 +84,9 @@ mod tests {
     fn the_users_folder_stays() {
         let outer = tempfile::tempdir().expect("a temporary folder");
         let path = outer.path().join("kept");
-        drop(Folder::new(Some(&path)).expect("a folder"));
+        let folder = Folder::new(Some(path.clone()));
+        assert_eq!(folder.path().expect("a folder"), path);
+        drop(folder);
         assert!(path.is_dir());
     }
 }

@@ -65,7 +65,7 @@ impl System {
         let text = settings.scale.policy(&settings.policy);
         let policy =
             Policy::parse(&text).map_err(|mistakes| anyhow::anyhow!("the policy is wrong:\n{mistakes}"))?;
-        let folder = Folder::new(settings.folder.as_deref())?;
+        let folder = Folder::new(settings.folder.clone());
         let mut ports = Vec::new();
         let mut addresses = BTreeMap::new();
         for (name, wanted) in Name::ALL.into_iter().zip(settings.addresses.0) {
@@ -88,7 +88,7 @@ impl System {
             folder,
         };
         for (name, port) in ports {
-            let database = Database::open(&system.settings.backing, system.folder.path(), name).await?;
+            let database = Database::open(&system.settings.backing, || system.folder.path(), name).await?;
             let site = system.site(name, database);
             let ground = Ground {
                 address: port.address,

@@ -28,7 +28,7 @@ pub struct ServiceView {
     pub again: u64,
     /// Requests answered.
     pub answered: u64,
-    /// Answers that were no success.
+    /// Answers that were not successes.
     pub failed: u64,
     /// Requests that the server layer refused.
     pub shed: u64,

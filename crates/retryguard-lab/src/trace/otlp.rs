@@ -94,7 +94,7 @@ fn endpoint(url: &str) -> anyhow::Result<Uri> {
     let wrong = |why: &str| {
         anyhow::anyhow!("`{url}` {why}: give the address of a collector such as http://127.0.0.1:4318")
     };
-    let uri: Uri = url.parse().map_err(|_| wrong("is no address"))?;
+    let uri: Uri = url.parse().map_err(|_| wrong("is not an address"))?;
     if uri.scheme_str() != Some("http") {
         return Err(wrong("does not begin with http://"));
     }
@@ -104,7 +104,7 @@ fn endpoint(url: &str) -> anyhow::Result<Uri> {
     let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
     format!("http://{authority}/v1/traces")
         .parse()
-        .map_err(|_| wrong("is no address"))
+        .map_err(|_| wrong("is not an address"))
 }
 
 struct Worker {

@@ -7,7 +7,7 @@ use crate::support::{Answer, post, send, system};
 const ORDER: &str = r#"{"order":"a-1","items":[{"sku":1,"quantity":1}]}"#;
 
 #[tokio::test]
-async fn nobody_without_the_token_breaks_anything() {
+async fn a_request_without_the_token_changes_nothing() {
     let system = system(Configuration::A).await;
     for name in Name::ALL {
         let address = system.address(name);

@@ -1,4 +1,4 @@
-//! Each fault breaks what it says, and its end mends it.
+//! Each fault breaks what it says, and its end repairs it.
 
 use std::time::Duration;
 

@@ -142,7 +142,7 @@ async fn schemathesis_finds_no_error_of_a_server() {
     system.stop().await;
 }
 
-/// With the token, but for what breaks or mends: a service that was killed on demand does not answer, and rightly.
+/// With the token, except what starts and ends faults: a service that was killed on demand does not answer, and rightly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs Schemathesis"]
 async fn schemathesis_finds_nothing_in_the_admin_interface() {

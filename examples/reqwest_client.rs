@@ -29,7 +29,7 @@ async fn main() -> anyhow::Result<()> {
     for _ in 0..3 {
         show(client.get(format!("{url}/flaky")).await);
     }
-    println!("a bad request, which no retry can mend:");
+    println!("a bad request, which no retry can help:");
     show(client.get(format!("{url}/nowhere")).await);
     println!("a payment, which must not be made twice:");
     show(client.post(format!("{url}/pay")).send().await);

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 use xtask::{
-    cycles, guides, image, layers, links,
+    book, cycles, guides, image, layers, links,
     parts::{self, storm},
     shell, tidy, wording,
 };
@@ -36,6 +36,8 @@ enum Command {
         /// This page alone, such as `haproxy`.
         page: Option<String>,
     },
+    /// Builds the book, with mdBook from the user's cache, and follows the links of the built pages.
+    Book,
     /// Packs every crate as for publication, without publishing it.
     Publishable,
     /// Builds the controller's image from its Containerfile without a registry of images, and runs it.
@@ -60,6 +62,7 @@ fn main() -> anyhow::Result<()> {
         Command::Layers => layering(),
         Command::Tidy => tidiness(),
         Command::Guides { page } => guides::run(page.as_deref()),
+        Command::Book => book::check(),
         Command::Publishable => publishable(),
         Command::Image { profile } => image::run(&profile),
         Command::Evidence { arguments } => evidence(&arguments),
@@ -86,7 +89,7 @@ fn test() -> anyhow::Result<()> {
     shell::step("formatting", "cargo", &["fmt", "--all", "--check"])?;
     layering()?;
     tidiness()?;
-    book()?;
+    book::check()?;
     shell::step(
         "lints",
         "cargo",
@@ -164,18 +167,6 @@ fn tidiness() -> anyhow::Result<()> {
     tidy::check()?;
     links::check()?;
     wording::check()
-}
-
-/// Builds the book where mdBook is installed. Its links and its table of contents were checked without it.
-fn book() -> anyhow::Result<()> {
-    let found = std::process::Command::new("mdbook").arg("--version").output();
-    if found.is_ok_and(|output| output.status.success()) {
-        return shell::step("book", "mdbook", &["build"]);
-    }
-    eprintln!(
-        "== book: not built, because mdbook is not installed (`cargo install mdbook --version \"^0.4\"`)"
-    );
-    Ok(())
 }
 
 /// Packs every crate that is published, and resolves each against the packages of the others. Without building them again: a file

@@ -8,6 +8,8 @@ const WORDS: &[&str] = &[
     concat!("whoso", "ever"),
     concat!("no", "body"),
     concat!("some", "body"),
+    concat!("every", "body"),
+    concat!("any", "body"),
 ];
 
 /// A phrase in two parts on one line.
@@ -65,16 +67,23 @@ fn found(line: &str) -> Option<String> {
     for word in WORDS {
         lower = lower.replace(&format!("\"{word}\""), " ");
     }
-    let word = lower
-        .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
-        .find(|word| WORDS.contains(word));
+    // Also as a part of a name.
+    let word = WORDS.iter().find(|word| lower.contains(*word)).copied();
     let phrase = || {
         PHRASES
             .iter()
             .find(|(start, end)| lower.find(start).is_some_and(|at| lower[at..].contains(end)))
             .map(|(start, end)| format!("{} … {}", start.trim(), end.trim()))
     };
-    word.map(str::to_owned).or_else(phrase)
+    word.map(str::to_owned).or_else(phrase).or_else(|| riddle(line))
+}
+
+/// Something quoted that "is no" thing, where plain English says that it is not one.
+fn riddle(line: &str) -> Option<String> {
+    let start = concat!("` is no", " ");
+    let rest = &line[line.find(start)? + start.len()..];
+    let usual = ["longer", "more"].iter().any(|word| rest.starts_with(word));
+    (!usual).then(|| format!("{} …", start.trim_start_matches('`').trim()))
 }
 
 #[cfg(test)]
@@ -93,8 +102,11 @@ mod tests {
         assert!(found(&format!("> {word} waits")).is_none());
         assert!(found(&format!("key == \"{word}\"")).is_none());
         assert!(found(&format!("\"{word} waits\"")).is_some());
-        assert!(found(&format!("fn {word}_waits()")).is_none());
+        assert_eq!(found(&format!("fn {word}_waits()")).as_deref(), Some(word));
+        assert!(found(&format!("alert: Service{}Leads", word.to_uppercase())).is_some());
         assert!(found("no client waits").is_none());
+        assert!(found(concat!("`{text}` is no", " address")).is_some());
+        assert!(found(concat!("`key` is no", " longer read")).is_none());
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Record what the sources read, for `replay`; at 256 MiB the file is begun anew and the former is kept as FILE.1.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Read the configuration, tell every mistake in it, and stop.
+    /// Read the configuration, report every mistake in it, and stop.
     #[arg(long)]
     check: bool,
 }

@@ -131,7 +131,7 @@ fn address(text: &str) -> Result<(Name, SocketAddr), String> {
     let name = name.parse::<Name>().map_err(|error| error.to_string())?;
     let address: SocketAddr = address
         .parse()
-        .map_err(|_| format!("`{address}` is no address: write one such as 127.0.0.1:8001"))?;
+        .map_err(|_| format!("`{address}` is not an address: write one such as 127.0.0.1:8001"))?;
     if !address.ip().is_loopback() {
         return Err("the laboratory listens on this machine only: give a loopback address".to_owned());
     }

@@ -58,7 +58,7 @@ pub struct Call {
     overrides: Overrides,
     ticket: Ticket,
     state: State,
-    /// The attempt that is no hedge.
+    /// The attempt that is not a hedge.
     running: Option<Running>,
     /// The hedges beside it. On the heap, because they are rare, and a call is moved with every request.
     beside: Vec<Running>,

@@ -1,4 +1,4 @@
-//! What the target asked of everybody: to be left alone for a while, or not to be retried.
+//! What the target asked of all clients: to send nothing for a while, or not to retry.
 
 use std::time::Duration;
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_stops_everybodys_retries_for_a_while() {
+    fn a_mark_stops_all_retries_for_a_while() {
         let mut gate = Gate::new(Settings::default());
         let mark = Hints {
             do_not_retry: true,

@@ -161,7 +161,7 @@ impl std::fmt::Display for FailureKind {
 pub struct Hints {
     /// The target asked to be left alone for this long.
     pub retry_after: Option<Duration>,
-    /// The target is overloaded and asks that this is not retried, by anybody.
+    /// The target is overloaded and asks that this is not retried by any layer.
     pub do_not_retry: bool,
     /// The hints concern this call, or this caller's own allowance, and not the target as a whole: other calls
     /// go on.

@@ -4,8 +4,8 @@
 /// text says what an operator can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// The failure is of a kind that another attempt cannot mend (a bad request, a used-up quota).
-    /// Next step: mend the request; retrying it would only add load.
+    /// The failure is of a kind that another attempt cannot help (a bad request, a used-up quota).
+    /// Next step: correct the request; retrying it would only add load.
     NotRetryable,
     /// The request may not be done twice: it is not idempotent and carries no idempotency key.
     /// Next step: give it a key (the client layer can add one) if the server honours keys.
@@ -118,7 +118,7 @@ impl Refusal {
     #[must_use]
     pub const fn next_step(self) -> &'static str {
         match self {
-            Self::NotRetryable => "mend the request; sending it again would fail again",
+            Self::NotRetryable => "correct the request; sending it again would fail again",
             Self::NotIdempotent => "give the request an idempotency key if the server honours them",
             Self::NotReplayable => "raise the replay limit or send a body that can be kept",
             Self::AttemptsUsed => "every allowed attempt was made; look at the target's failures",

@@ -9,7 +9,7 @@ use crate::{chance::Chance, time::Instant, time::nanos};
 /// Jittering the *period* lets a fleet that started together oscillate for many periods before it spreads
 /// out. So the *execution time* is jittered instead: time is cut into slots of one period, and in each slot
 /// the client draws one uniform moment. Whatever the start-up looked like, the load is flat from the first
-/// slot on in which everybody's moment comes from [`Schedule::next`]. The order matters: truncate to the slot, then add the draw. Adding first and truncating
+/// slot on in which every client's moment comes from [`Schedule::next`]. The order matters: truncate to the slot, then add the draw. Adding first and truncating
 /// afterwards puts every client on the slot's edge.
 ///
 /// Slots are aligned to the driver's origin. Where many processes must agree on them (they need not), the

@@ -155,7 +155,7 @@ pub struct Shed {
     processor_level: u8,
     /// What became of requests, by how many were in flight.
     levels: Levels,
-    /// The shortest wait of the present interval, if anybody has started in it.
+    /// The shortest wait of the present interval, if a request has started in it.
     shortest_wait: Option<Duration>,
     interval_ends: Instant,
 }

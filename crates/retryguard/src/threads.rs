@@ -126,7 +126,7 @@ fn the_bulkhead_holds_and_no_granted_place_is_lost() {
             })
             .collect();
         for thread in threads {
-            assert_eq!(thread.join().ok(), Some(true), "everybody is served");
+            assert_eq!(thread.join().ok(), Some(true), "all are served");
         }
         assert_eq!(counts.most.load(Ordering::SeqCst), 1);
         let status = layer.handle().status();

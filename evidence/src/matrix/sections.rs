@@ -67,7 +67,7 @@ pub(super) const METHOD: &str = "\
 Each run is a system of its own, started empty: a warm-up, the fault from its start to its end, a recovery. The load is the \
 published one: 20 users in a closed loop who think for half a second to one and a half, one order in ten sent a second time with \
 the same key; in gateway_overload one user, then 500 over a third of the spike. Figures are of the orders that were to be sent \
-while the fault lasted; duplicates are of the whole run. An order that is not paid is no success. Latencies are of all answers, \
+while the fault lasted; duplicates are of the whole run. An order that is not paid is not a success. Latencies are of all answers, \
 from the moment at which an order was to be sent, as described: what passed, divided by the time scale. Amplification is \
 requests that arrived at payments (inventory in inventory_lock) for each call that a user made, replays included. MTTR is defined \
 as published: from the start of the fault until more than 95 % succeed for ten seconds, those ten included; 0 where it never fell \

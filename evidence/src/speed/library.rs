@@ -399,7 +399,7 @@ Written by `cargo xtask evidence library-speed`; not compared by a test, because
 what is steady: allocations, and the instructions of the whole stack and of the HTTP layers (`evidence/bench/tests/gate.rs`).
 
 One call that succeeds at once, on a service that is always ready: what is measured is the library alone. Peers that
-are no tower services wrap a plain function. Times are medians of many short rounds in which all subjects take
+are not tower services wrap a plain function. Times are medians of many short rounds in which all subjects take
 turns, so that a busy machine slows all of them; with several threads, all of them call one target, and the time is
 what one caller sees. Only rounds count in which every thread had a core all along (a dash where there was none):
 threads that take turns on a core do not meet at the target. Times of several threads differ by a factor of two

@@ -22,8 +22,8 @@ const WANTED: [(&str, f64); 5] = [
     ("bare", 1.0 / 3.0),
 ];
 
-/// How often everybody runs: the best of each counts, because neighbours on the machine only ever slow a run down, and not
-/// all programs by as much; often, so that everybody has had the machine to itself.
+/// How often each program runs: the best of each counts, because neighbours on the machine only ever slow a run down, and not
+/// all programs by as much; often, so that each has had the machine to itself.
 const ROUNDS: u32 = 48;
 
 /// SimPy takes ten times as long and has room to spare: it runs in every sixth round.
@@ -35,7 +35,7 @@ const SPREAD: f64 = 2.0;
 
 const PAGE: &str = "docs/evidence/simulator-speed.md";
 
-/// Runs everybody in turn and writes the page.
+/// Runs each in turn and writes the page.
 pub(crate) fn race() -> anyhow::Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let target = std::path::absolute(target)?;
@@ -214,7 +214,7 @@ One queue with retries: \u{3bb} = 1.5, \u{3bc} = 1, at most 50 inside, 4 attempt
 events (arrivals, retries, departures) a second of processor time, on one thread. Ours runs the very machines that the library runs,
 from a scenario file, with all that a report needs; the others know nothing but this queue: SimPy with a process for each request and
 with bare callbacks, nexosim with one model (built as its users build it, and once more with the whole-program optimisation that our
-command is built with: `nexosim-lto`), and a bare loop over a binary heap. Everybody runs in turn, 48 times (SimPy 8 times). The best
+command is built with: `nexosim-lto`), and a bare loop over a binary heap. All programs run in turn, 48 times (SimPy 8 times). The best
 run of each counts, because neighbours on the machine only ever slow a run down, and not all programs by as much; the middle run
 stands beside it. The ratio is our speed over theirs.
 

@@ -64,7 +64,7 @@ fn timeouts_bound_the_wait_and_a_breaker_answers_at_once() {
 }
 
 #[test]
-fn a_lock_is_a_lock_for_everybody_at_this_load() {
+fn a_lock_is_a_lock_for_every_policy_at_this_load() {
     let summaries = compared(&scenario("recovery-inventory-lock"));
     for summary in &summaries {
         within(summary.mean("p95Ms"), 2400.0, 2900.0);

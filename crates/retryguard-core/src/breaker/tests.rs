@@ -337,7 +337,7 @@ fn a_count_is_not_read_as_a_rate() {
 }
 
 #[test]
-fn somebody_outside_may_hold_it_open_and_close_it() {
+fn another_process_may_hold_it_open_and_close_it() {
     let mut breaker = Breaker::new(settings(Trip::Consecutive(1)), NOW);
     let early = breaker.admit(NOW).unwrap();
     let until = NOW.after(Duration::from_secs(3));

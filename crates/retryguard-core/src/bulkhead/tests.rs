@@ -25,7 +25,7 @@ fn the_limit_holds_at_the_limit_and_the_queue_at_its_own() {
 }
 
 #[test]
-fn nobody_jumps_the_queue() {
+fn the_queue_keeps_its_order() {
     let mut bulkhead = fixed(1, 9);
     for ticket in 1..=3 {
         bulkhead.acquire(Ticket(ticket)).unwrap();

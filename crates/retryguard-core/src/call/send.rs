@@ -100,7 +100,7 @@ impl Call {
         self.send(kind, charge, target, now, chance)
     }
 
-    /// The wait before a retry is over. What the target has asked of everybody meanwhile holds for this
+    /// The wait before a retry is over. What the target has asked of all clients meanwhile holds for this
     /// retry too, or everything that waits would still be sent to a target that has since said "stop".
     #[inline(always)]
     pub(super) fn end_back_off(

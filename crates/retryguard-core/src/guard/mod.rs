@@ -89,7 +89,7 @@ pub enum Mode {
 pub struct Sample {
     /// First attempts that ended.
     pub calls: u64,
-    /// How many of them were rejected for load. Retries that the guard itself held back are no rejections.
+    /// How many of them were rejected for load. Retries that the guard itself held back are not rejections.
     pub rejected: u64,
     /// Retries that were sent.
     pub retries: u64,

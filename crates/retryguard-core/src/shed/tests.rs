@@ -126,7 +126,7 @@ fn a_standing_queue_shrinks_the_bound_and_a_burst_does_not() {
     entries.into_iter().for_each(|entry| shed.leave(entry));
 }
 
-/// Work that takes 100 ms makes others wait for 50 ms at any load: that is no queue.
+/// Work that takes 100 ms makes others wait for 50 ms at any load: that is not a queue.
 #[test]
 fn a_queue_is_long_beside_the_work_that_it_waits_for() {
     let (mut shed, entries, now) = standing(0);
@@ -145,9 +145,9 @@ fn a_queue_is_long_beside_the_work_that_it_waits_for() {
 }
 
 /// A server without a queue of its own took every admission for a wait of nought, so that what a queue
-/// before it measured was never heard.
+/// before it measured was never noticed.
 #[test]
-fn a_queue_before_us_is_heard_beside_admissions() {
+fn a_queue_before_us_is_noticed_beside_admissions() {
     let (mut shed, mut entries, now) = standing(0);
     let plus = arrival(Criticality::CriticalPlus, false);
     entries.push(shed.admit(plus, Ticket(1), now, &mut Lowest).unwrap());

@@ -296,7 +296,7 @@ fn an_adaptive_limit_that_comes_later_starts_where_it_says() {
     started(1, &mut closed, at(0)).abandon(&mut closed);
 }
 
-/// What the target asked of everybody outlives the policy under which it asked.
+/// What the target asked of all clients outlives the policy under which it asked.
 #[test]
 fn a_closed_gate_stays_closed() {
     let mut target = target(plain());

@@ -99,7 +99,7 @@ fn properties_refer_to_one_another() {
     assert_eq!(truths, [true, true, true, false].map(Outcome::Truth));
 }
 
-/// What follows the target, or the end of the way to it, is not looked at, so a counter without a limit is no obstacle.
+/// What follows the target, or the end of the way to it, is not looked at, so a counter without a limit is not an obstacle.
 #[test]
 fn a_question_stops_where_its_answer_is_known() {
     let text = format!(

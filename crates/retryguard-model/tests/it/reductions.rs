@@ -33,7 +33,7 @@ fn number(answer: &Answer) -> f64 {
 #[test]
 fn ten_clients_are_counted_rather_than_named() {
     let asked = file("clients/long-run.props");
-    // A budget that refills at once is no budget, so the model of named clients and the one that counts them must agree.
+    // A budget that refills at once is not a budget, so the model of named clients and the one that counts them must agree.
     let named = answers(
         &file("clients/ten-clients.prism"),
         &asked,

@@ -137,7 +137,9 @@ mod tests {
         let example = "targets: {a: {least: 1}}";
         let mut shape = Shape::default();
         shape
-            .add(example, |root, mistakes| drop(parsed(root, mistakes)))
+            .add(example, |root, mistakes| {
+                let _ = parsed(root, mistakes);
+            })
             .unwrap();
         let parse = |text: &str| {
             let mut mistakes = Mistakes::default();

@@ -64,7 +64,7 @@ impl Member {
         }
     }
 
-    /// Something was heard. Answers whether the breaker was changed by it.
+    /// A message was received. Answers whether the breaker was changed by it.
     pub(super) fn on_word(&mut self, word: Word) -> Option<State> {
         match word {
             Word::Open(epoch, owner, left) => {
@@ -97,7 +97,7 @@ impl Member {
     }
 
     /// The answer to the script that said a change. An opening under another's name is the newest there is, even
-    /// where it was heard before: this replica opened on its own beside it, and leaves the probing to the other.
+    /// where it was received before: this replica opened on its own beside it, and leaves the probing to the other.
     pub(super) fn on_answer(&mut self, word: Word) -> Option<State> {
         match word {
             Word::Open(epoch, owner, left) if epoch == self.epoch && owner != self.me => {

@@ -20,7 +20,7 @@ pub enum MalformedKey {
         "the key may hold visible ASCII characters and spaces; quote and backslash are escaped with a backslash"
     )]
     Characters,
-    /// Something follows it that is no parameter.
+    /// Something follows it that is not a parameter.
     #[error("after the closing quote only parameters may follow, as in \"key\";name=value")]
     Trailing,
     /// Nothing in it.

@@ -90,7 +90,7 @@ struct Scripts {
 impl RedisStore {
     /// Connects to an address such as `redis://127.0.0.1/`: one server, or the primary of several.
     ///
-    /// The connection mends itself in the background; what is asked meanwhile fails at once.
+    /// The connection reconnects in the background; what is asked meanwhile fails at once.
     ///
     /// # Errors
     /// Where the address cannot be read, the server cannot be reached, or it is a node of a cluster or a Sentinel.

@@ -176,7 +176,7 @@ impl PostgresOutbox {
         within(self.limit, self.pool.acquire()).await
     }
 
-    /// A connection whose answer is still outstanding is not given to anybody else.
+    /// A connection whose answer is still outstanding is not given to another task.
     #[expect(
         clippy::unused_self,
         reason = "reads as what is done with a connection of this outbox"

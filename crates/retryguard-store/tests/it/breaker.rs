@@ -126,7 +126,7 @@ async fn all(replicas: &[Replica], state: State) {
     .await;
 }
 
-/// An observer of Redis that is no replica.
+/// An observer of Redis that is not a replica.
 struct Look(redis::aio::MultiplexedConnection);
 
 impl Look {
@@ -274,7 +274,7 @@ async fn without_redis_each_goes_on_alone_and_joins_again() {
 /// Redis is held still: a breaker opens without waiting for it, and the others hear of it when it goes on.
 #[tokio::test]
 #[ignore = "needs Redis"]
-async fn a_redis_that_does_not_answer_holds_nobody_up() {
+async fn a_redis_that_does_not_answer_delays_no_call() {
     let mut redis = Redis::start();
     let target = Target::default();
     let replicas = three(&redis, &target, "1h");
@@ -356,7 +356,7 @@ async fn a_stale_closing_does_not_close_a_newer_opening() {
         get.query_async(&mut look.0).await.unwrap()
     };
     until("it is noted", async || owner(&mut look).await.is_some()).await;
-    // Another replica's opening, of which this one has not heard.
+    // Another replica's opening, which this one has not received.
     let () = redis::pipe()
         .cmd("HSET")
         .arg(KEY)

@@ -61,7 +61,9 @@ pub enum Problem {
     )]
     NothingToSearch,
     /// No setting passes the linter.
-    #[error("no setting passes `retryguard lint`: mend what it says of the keys that are not searched first")]
+    #[error(
+        "no setting passes `retryguard lint`: correct what it says of the keys that are not searched first"
+    )]
     NothingPasses,
 }
 

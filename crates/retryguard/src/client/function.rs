@@ -78,7 +78,7 @@ pub trait Reading<T, E> {
     fn read(&self, result: &Result<T, E>) -> Outcome;
 }
 
-/// Every error is a fault that another attempt may mend.
+/// Every error is a fault that another attempt may overcome.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorsFail;
 

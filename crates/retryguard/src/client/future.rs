@@ -58,7 +58,7 @@ pin_project! {
         began: Instant,
         // When the machine was last told something.
         told: Instant,
-        // The attempt that is no hedge, and its number.
+        // The attempt that is not a hedge, and its number.
         #[pin]
         first: Sending<S, P::Attempt>,
         number: u8,

@@ -235,7 +235,7 @@ impl Poller {
 /// fragment.
 fn shown(url: &str) -> String {
     let Ok(mut url) = ::reqwest::Url::parse(url) else {
-        return "an address that is no URL".to_owned();
+        return "an address that is not a URL".to_owned();
     };
     // Both fail only for addresses that cannot have them.
     let _ = url.set_username("");
@@ -281,7 +281,7 @@ async fn body(mut response: ::reqwest::Response) -> Result<String, RemoteError> 
         }
         bytes.extend_from_slice(&chunk);
     }
-    // Bytes that are no text become a policy with a mistake in it, which is told with its place.
+    // Bytes that are not UTF-8 become a policy with a mistake in it, which is reported with its place.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -52,7 +52,7 @@ pub enum RemoteError {
         "the policy's token is empty or has characters that a header cannot carry, such as a line end; trim what was read"
     )]
     Token,
-    /// The server answered with something that is no policy.
+    /// The server answered with something that is not a policy.
     #[error("the policy's server answered with status {0}; it should be 200 or 304")]
     Status(u16),
     /// The policy is larger than a policy may be.
@@ -61,7 +61,7 @@ pub enum RemoteError {
         /// The limit.
         limit: usize,
     },
-    /// The text is no policy.
+    /// The text is not a policy.
     #[error("the policy is wrong:\n{0}")]
     Wrong(#[source] Diagnostics),
 }

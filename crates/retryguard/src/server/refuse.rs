@@ -98,7 +98,7 @@ fn answer<B>(status: StatusCode, code: u16, text: &'static str, grpc: bool) -> R
     response
 }
 
-/// Retry-After knows whole seconds only. Rounding all waits the same way would bring everybody back at the
+/// Retry-After knows whole seconds only. Rounding all waits the same way would bring all clients back at the
 /// same second, so the fraction decides how many are rounded up.
 fn spread_seconds(wait: Duration, chance: &mut impl Chance) -> u64 {
     let up = chance.below(1_000_000_000) < u64::from(wait.subsec_nanos());

@@ -384,5 +384,5 @@ async fn an_address_that_is_none_is_a_failure_of_the_request() {
         (error.attempts(), error.refusal()),
         (0, Some(Refusal::NotRetryable))
     );
-    assert!(error.to_string().contains("mend the request"), "{error}");
+    assert!(error.to_string().contains("correct the request"), "{error}");
 }

@@ -233,7 +233,7 @@ async fn silence_counts_when_the_policy_ends_the_attempt() {
     assert_eq!((status[0].under_way, status[1].under_way), (0, 0));
 }
 
-/// A caller that waits for 5 ms must not take an endpoint away from everybody.
+/// A caller that waits for 5 ms must not take an endpoint away from all callers.
 #[tokio::test(start_paused = true)]
 async fn a_callers_own_short_deadline_does_not_count() {
     let endpoints = Endpoints::new(&only("maxRetries: 0"), "it", Plain::idempotent());

@@ -177,7 +177,7 @@ async fn background_work_is_shed_before_what_matters_and_retries_before_first_at
     for guest in guests {
         guest.await.unwrap();
     }
-    until("everybody has left", || house.inside() == 0).await;
+    until("all have left", || house.inside() == 0).await;
     assert_eq!(
         house.status(&[(CRITICALITY, "sheddable"), (ATTEMPT, "9")]).await,
         StatusCode::OK
@@ -381,7 +381,7 @@ async fn all_routes_share_one_bound() {
 }
 
 #[tokio::test]
-async fn a_new_policy_holds_at_once_and_whoever_is_inside_stays() {
+async fn a_new_policy_holds_at_once_and_requests_inside_stay() {
     let house = House::new("inFlight: 4").await;
     let guests = house.fill(3).await;
     house.layer.replace(&serving("inFlight: 2"));
@@ -400,11 +400,7 @@ async fn a_new_policy_holds_at_once_and_whoever_is_inside_stays() {
         guest.await.unwrap();
     }
     house.layer.replace(&serving("inFlight: 1"));
-    assert_eq!(
-        house.status(&[]).await,
-        StatusCode::OK,
-        "everybody was counted out"
-    );
+    assert_eq!(house.status(&[]).await, StatusCode::OK, "all were counted out");
 }
 
 #[tokio::test]

@@ -127,7 +127,7 @@ async fn what_frameworks_ask_of_a_service() {
     asks::<_, Full<Bytes>>(server).oneshot(get()).await.unwrap();
 }
 
-/// `Error<BoxError>` is no error, because `BoxError` is none; one word makes it one.
+/// `Error<BoxError>` does not implement `Error`, because `BoxError` does not.
 #[tokio::test]
 async fn a_plain_service_of_boxed_errors() {
     let failing = service_fn(|(): ()| async { Err::<(), BoxError>("no".into()) });

@@ -236,7 +236,7 @@ async fn a_server_that_sheds_is_not_retried() {
 /// The storm that outlives its cause: requests whose clients have gone away keep a server busy that works on
 /// them one after another.
 #[tokio::test]
-async fn deadlines_keep_a_server_from_working_for_nobody() {
+async fn deadlines_keep_a_server_from_working_for_callers_that_are_gone() {
     let worked = Arc::new(AtomicUsize::new(0));
     let counted = worked.clone();
     let router = Router::new().route(

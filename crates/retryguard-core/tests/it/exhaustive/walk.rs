@@ -261,7 +261,7 @@ impl<'a> Path<'a> {
                 }
                 if let Verdict::Success { number } = verdict {
                     let Event::Outcome(_, ended, index) = event else {
-                        panic!("{event:?} is no success")
+                        panic!("{event:?} is not a success")
                     };
                     assert_eq!(ended, number);
                     assert!(self.world.outcomes[index].is_success());

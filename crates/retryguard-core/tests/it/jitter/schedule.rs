@@ -86,7 +86,7 @@ fn a_jittered_start_is_flat_over_one_period_and_again_once_it_is_over() {
 
 /// The other order, as a test of the test: add the draw, then truncate, puts the whole fleet on one second.
 #[test]
-fn adding_before_truncating_would_put_everybody_on_the_edge() {
+fn adding_before_truncating_would_put_all_clients_on_the_edge() {
     let mut chance = SplitMix(9);
     let now = Instant::from_secs(450);
     let moments: Vec<Instant> = (0..FLEET)

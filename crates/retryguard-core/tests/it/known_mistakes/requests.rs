@@ -65,7 +65,7 @@ fn bodies_that_cannot_be_replayed() {
     assert_eq!(refusal(step), Refusal::NotReplayable);
 }
 
-/// The call that met a Retry-After waits that long, and so does everybody else.
+/// The call that met a Retry-After waits that long, and so do all others.
 #[test]
 fn retry_after_ignored() {
     let mut target = target(plain());

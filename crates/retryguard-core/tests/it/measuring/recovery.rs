@@ -83,7 +83,7 @@ fn timeouts_of_a_client_that_makes_few_calls_count_in_full() {
     assert_eq!(timeouts_until_down(1000), 10);
 }
 
-/// Where nine of ten attempts fail at random, ten failures in a row are no outage.
+/// Where nine of ten attempts fail at random, ten failures in a row are not an outage.
 #[test]
 fn common_failures_need_a_longer_run() {
     let mut target = target(Settings {

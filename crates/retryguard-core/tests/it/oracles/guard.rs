@@ -158,7 +158,7 @@ proptest! {
         for sample in samples {
             guard.feed(&sample, Instant::ZERO);
             let (f, t) = (sample.rejected * 100, sample.calls * u64::from(threshold));
-            // No calls are no rejections: below every threshold but nought.
+            // Without calls there are no rejections: below every threshold but nought.
             let below = if sample.calls == 0 { threshold > 0 } else { f < t };
             if below {
                 (low, high) = (low + 1, 0);

@@ -26,7 +26,7 @@ const ORDER: [Refusal; 11] = [
     Refusal::Budget,
 ];
 
-/// The place in the order of what the target forbids to everybody, and not only to the failed call.
+/// The place in the order of what the target forbids to all calls, and not only to the failed call.
 const GATE: usize = 8;
 
 /// A failed call against which exactly the reasons of `places` speak: what is it told?

@@ -1,4 +1,4 @@
-//! What has changed while an attempt waited, for its time or for a place, is heard before it is sent.
+//! What has changed while an attempt waited, for its time or for a place, is considered before it is sent.
 
 use retryguard_core::{
     FailureKind, Refusal, Target,
@@ -23,7 +23,7 @@ fn overload(hints: Hints, target: &mut Target, now: u64) {
     one_attempt(&hinted(FailureKind::Overload, hints), target, at(now));
 }
 
-/// Retries that waited went to a target that had meanwhile asked everybody to stay away.
+/// Retries that waited went to a target that had meanwhile asked all clients to stay away.
 #[test]
 fn a_waiting_retry_is_put_off_by_a_gate_that_closes() {
     let mut target = target(charged());
@@ -92,7 +92,7 @@ fn a_waiting_retry_obeys_a_guard_that_switched_off_meanwhile() {
     );
 }
 
-/// A place comes free when an attempt ends, and that may end in a request to be left alone: everybody in the
+/// A place comes free when an attempt ends, and that may end in a request to be left alone: all calls in the
 /// queue went straight into the closed gate, one after the other.
 #[test]
 fn a_queued_first_attempt_is_refused_by_a_gate_that_closes() {

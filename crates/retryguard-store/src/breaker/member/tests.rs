@@ -116,7 +116,7 @@ fn a_closing_that_was_overtaken_is_not_said() {
 }
 
 #[test]
-fn nobody_is_held_for_ever() {
+fn no_replica_is_held_for_ever() {
     let (mut member, fake) = member(State::Closed);
     let long = Word::Open(1, "other".to_owned(), Duration::MAX);
     member.on_word(long);
@@ -135,7 +135,7 @@ fn a_new_connection_compares() {
     // A closing that was not said.
     let (mut over, _) = member(State::Closed);
     assert_eq!(over.on_rejoin(open(5, "me")), (None, Some(Say::Close(5))));
-    // What was heard from another is not said again as its own.
+    // What was received from another is not sent again as its own.
     let (mut follower, _) = member(State::Closed);
     follower.on_word(open(5, "other"));
     assert_eq!(follower.on_rejoin(Word::Nothing), (None, None));

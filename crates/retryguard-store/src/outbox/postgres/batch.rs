@@ -198,7 +198,7 @@ pub(super) async fn settle(
     let failures = super::settle::Failures::of(batch.failed.iter().map(|(_, settled)| settled));
     let mut exceptions = Exceptions::default();
     for (part, settled) in &batch.failed {
-        // A lane whose events were parked and that goes on is no exception.
+        // A lane whose events were parked and that goes on is not an exception.
         let wait = super::settle::wait_of(settled);
         if wait != 0 {
             exceptions.push(*part, &settled.lane, wait, false);

@@ -293,7 +293,7 @@ async fn holds(place: &Place) {
     for bug in BUGS {
         let mut found = None;
         for _ in 0..10 {
-            // A key that is still known from the last try is no new key.
+            // A key that is still known from the last try is not a new key.
             let fresh = Fresh::of(&place.store);
             if let Err(error) = observe(Arc::new(fresh), bug).await {
                 found = Some(error);

@@ -20,7 +20,7 @@ use crate::clock;
 const CLIENTS: usize = 6;
 /// What each request gives the server.
 const DEADLINE: Duration = Duration::from_millis(500);
-/// A request that takes longer than this hangs: many times its deadline, so that a busy machine is no failure.
+/// A request that takes longer than this hangs: many times its deadline, so that a busy machine is not a failure.
 const HANGS: Duration = Duration::from_secs(20);
 
 #[derive(Default)]

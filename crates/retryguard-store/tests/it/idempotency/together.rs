@@ -120,7 +120,7 @@ async fn holds(address: &str) {
 
 const ROUNDS: usize = 20;
 
-/// The unique key decides; everybody else gets the winner's response.
+/// The unique key decides; all others get the winner's response.
 async fn many_at_once(server: &Server) {
     let mut collided = 0;
     for round in 0..ROUNDS {

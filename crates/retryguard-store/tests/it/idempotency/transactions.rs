@@ -64,7 +64,7 @@ async fn the_late_one_rolls_back(address: &str) {
     assert_eq!(next.await.unwrap().unwrap().status(), 200);
     assert_eq!(slow.await.unwrap().unwrap().status(), 503);
     assert_eq!(payments.count().await.get("a client"), Some(&1));
-    // And everybody who comes later hears of the one that counts.
+    // And later requests get the one that counts.
     let again = app.oneshot(request()).await.unwrap();
     assert!(again.headers().contains_key("idempotency-replayed"));
 }

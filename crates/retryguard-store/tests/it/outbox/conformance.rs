@@ -31,7 +31,7 @@ macro_rules! conformance {
 
 conformance!(
     an_event_comes_out_as_it_went_in,
-    a_claimed_key_is_nobody_elses,
+    a_claimed_key_has_one_owner,
     a_claim_takes_keys_side_by_side_and_no_more_than_asked,
     a_lost_lease_cannot_mark,
     settling_twice_is_harmless,
@@ -131,7 +131,7 @@ async fn an_event_comes_out_as_it_went_in(place: &impl Place) {
     assert!(counts.lag < LONG);
 }
 
-async fn a_claimed_key_is_nobody_elses(place: &impl Place) {
+async fn a_claimed_key_has_one_owner(place: &impl Place) {
     place.put(&[event("a", "1"), event("a", "2")]).await.unwrap();
     let first = claim_all(place, LONG).await;
     assert_eq!(payloads(&first[0].events), ["1", "2"]);
@@ -311,7 +311,11 @@ async fn a_worker_that_ended_in_the_middle_is_counted(place: &impl Place) {
     }
     let last = claim_soon(place).await;
     settle(place, went_well(&last[0])).await;
-    assert_eq!(claim_soon(place).await[0].crashes, 0, "a told claim is no crash");
+    assert_eq!(
+        claim_soon(place).await[0].crashes,
+        0,
+        "a reported claim is not a crash"
+    );
 }
 
 async fn old_published_events_are_deleted_in_steps(place: &impl Place) {

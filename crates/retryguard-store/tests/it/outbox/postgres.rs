@@ -117,7 +117,7 @@ async fn a_worker_of_another_process_is_woken() {
         .start();
     let other = Postgres::at(&place.url).await;
     let woken = async {
-        // The first signal may come before the worker listens, so it is sent until one is heard.
+        // The first signal may come before the worker listens, so it is sent until one is received.
         loop {
             let mut transaction = other.pool.begin().await.unwrap();
             other.outbox.put(&mut transaction, &event("1")).await.unwrap();

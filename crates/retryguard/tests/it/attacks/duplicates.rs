@@ -102,7 +102,7 @@ async fn grpc_calls_that_were_refused_are_sent_again_and_others_are_not() {
         let channel = Endpoint::from_shared(server.url("")).unwrap().connect_lazy();
         let layer = retryguard::tonic::TonicLayer::new(&eager(), "it", retryguard::http::Http::new());
         let mut client = HealthClient::new(layer.layer(channel));
-        // The server's 200 is no gRPC answer: the call fails either way, and only what was sent counts.
+        // The server's 200 is not a gRPC answer: the call fails either way, and only what was sent counts.
         let failed = client.check(HealthCheckRequest::default()).await.unwrap_err();
         assert_eq!(server.requests(), requests, "{answer:?}: {failed:?}");
     }

@@ -52,7 +52,7 @@ async fn an_edge_believes_nothing_and_passes_nothing_on() {
 }
 
 #[tokio::test]
-async fn by_default_nobody_is_critical_plus_by_its_own_word() {
+async fn by_default_no_caller_makes_itself_critical_plus() {
     let server = echo(Some(ServerLayer::new(&policy(""), "shop"))).await;
     let seen = hostile(&server).await;
     assert!(seen.contains("retryguard-criticality=critical "), "{seen}");

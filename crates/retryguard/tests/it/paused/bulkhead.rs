@@ -122,7 +122,7 @@ async fn a_waiter_that_goes_away_after_it_was_given_its_place_passes_it_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_waits_for_a_place_like_everybody_else() {
+async fn a_retry_waits_for_a_place_like_every_other_call() {
     let service = Scripted::new([status(503), status(200).after(200), status(200)]);
     let (layer, guarded) = guarded(
         &only("maxRetries: 1, bulkhead: { limit: 1, wait: 1s, waiting: 9 }"),

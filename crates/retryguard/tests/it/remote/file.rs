@@ -135,7 +135,7 @@ async fn periodic_work_follows_its_period_and_its_switch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_looks_at_the_file_once_nobody_wants_to_know() {
+async fn the_file_is_not_watched_once_no_reader_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("policy.yaml");
     fs::write(&path, text(0)).unwrap();

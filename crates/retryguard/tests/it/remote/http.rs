@@ -178,7 +178,7 @@ async fn a_fleet_that_starts_together_does_not_poll_together() {
         fleet.push(LivePolicy::http(server.url("/policy")).await.unwrap());
     }
     let polls = || source.get(|source| source.asked_at[FLEET..].to_vec());
-    until("everybody has polled", || polls().len() >= FLEET).await;
+    until("all have polled", || polls().len() >= FLEET).await;
     let polls = polls();
     let spread = polls[FLEET - 1].duration_since(polls[0]);
     assert!(

@@ -72,7 +72,7 @@ impl World for RedisWorld {
             // Writes are refused without enough replicas, as by a primary that was cut off from them.
             Fault::ReadOnly => self.set("min-replicas-to-write", "1").await,
             Fault::Full => self.set("maxmemory", "1mb").await,
-            other => panic!("{other:?} is no fault of Redis"),
+            other => panic!("{other:?} is not a fault of Redis"),
         }
     }
 

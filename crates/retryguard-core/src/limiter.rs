@@ -103,17 +103,18 @@ pub(crate) struct Limiter {
     /// No further cut before this: the last one must show its effect first.
     settled: Instant,
     share_settled: Instant,
-    abandoned: Abandoned,
+    /// Made at the first timeout.
+    abandoned: Option<Box<Abandoned>>,
     /// Successes since an attempt last failed, up to 255.
     in_a_row: u8,
     /// The share of recent attempts that failed in a way that load can cause.
-    failing: f64,
+    failing: f32,
     /// Made when many attempts fail.
     experiment: Option<Box<Experiment>>,
 }
 
 /// Attempts that were given up and may still stand in the target's queue, behind which the next ones wait.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Abandoned {
     count: u32,
     /// When the last of them started: an answer to a later one shows that the target is past them.
@@ -150,7 +151,7 @@ const LONGEST: f64 = 4.0;
 /// Of how many attempts normal times are averaged.
 const SLOWLY: f64 = 1.0 / 64.0;
 /// Of how many attempts the share of failures is averaged.
-const FAILURES: f64 = 1.0 / 32.0;
+const FAILURES: f32 = 1.0 / 32.0;
 
 impl Limiter {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -170,11 +171,7 @@ impl Limiter {
             met: false,
             settled: Instant::ZERO,
             share_settled: Instant::ZERO,
-            abandoned: Abandoned {
-                count: 0,
-                started: Instant::ZERO,
-                until: Instant::ZERO,
-            },
+            abandoned: None,
             in_a_row: 0,
             failing: 0.0,
             experiment: None,
@@ -208,14 +205,18 @@ impl Limiter {
     /// Places that are taken by attempts which were given up; none while there is no limit.
     #[inline]
     pub(crate) fn abandoned(&self, now: Instant) -> u32 {
-        let stands = self.limit < f64::INFINITY && now < self.abandoned.until;
-        if stands { self.abandoned.count } else { 0 }
+        match &self.abandoned {
+            Some(abandoned) if self.limit < f64::INFINITY && now < abandoned.until => abandoned.count,
+            _ => 0,
+        }
     }
 
     /// When the last of them is forgotten.
     #[inline]
-    pub(crate) const fn abandoned_until(&self) -> Instant {
-        self.abandoned.until
+    pub(crate) fn abandoned_until(&self) -> Instant {
+        self.abandoned
+            .as_ref()
+            .map_or(Instant::ZERO, |abandoned| abandoned.until)
     }
 
     /// The same for calls that are made while a request is served. They hold that request's worker, so they do not wait
@@ -344,23 +345,23 @@ impl Limiter {
             End::Success => self.in_a_row.saturating_add(1),
             _ => 0,
         };
-        self.failing += (f64::from(u8::from(end != End::Success)) - self.failing) * FAILURES;
-        self.experiment.is_some() || self.failing > experiment::MANY
+        self.failing += (f32::from(u8::from(end != End::Success)) - self.failing) * FAILURES;
+        self.experiment.is_some() || f64::from(self.failing) > experiment::MANY
     }
 
     #[inline]
     fn note_abandoned(&mut self, ended: &Ended, pace: &Pace, now: Instant) {
-        let known = &mut self.abandoned;
-        match ended.end {
-            End::TimedOut => {
+        match (ended.end, &mut self.abandoned) {
+            (End::TimedOut, known) => {
+                let known = known.get_or_insert_default();
                 let before = if now < known.until { known.count } else { 0 };
-                *known = Abandoned {
+                **known = Abandoned {
                     count: before.saturating_add(1),
                     started: known.started.max(ended.started),
                     until: now.after(pace.allowed_span() / 2),
                 };
             }
-            End::Success if known.count > 0 => {
+            (End::Success, Some(known)) if known.count > 0 => {
                 known.count = if ended.started >= known.started {
                     0
                 } else {
@@ -385,7 +386,7 @@ impl Limiter {
             return;
         };
         let traffic = Traffic {
-            failing: self.failing,
+            failing: f64::from(self.failing),
             in_a_row: self.in_a_row,
             retries_help: ended.retries == guard::State::On,
             used: self.used,
@@ -398,7 +399,7 @@ impl Limiter {
         };
         let experiment = self.experiment.get_or_insert_with(|| Box::new(Experiment::new()));
         experiment.on_end(ended, &traffic, pace);
-        if experiment.is_over(self.failing) {
+        if experiment.is_over(traffic.failing) {
             self.experiment = None;
         }
     }

@@ -1,9 +1,11 @@
 //! Load shedding on the server's side: what to refuse, before it costs anything.
 
+mod follow;
 mod levels;
 
 use std::time::Duration;
 
+use follow::Follow;
 use levels::Levels;
 
 use crate::{
@@ -20,6 +22,9 @@ pub struct Settings {
     /// Requests that are worked on or wait, all together. The bound for everything up to critical;
     /// critical-plus may use a tenth more.
     pub in_flight: u32,
+    /// Whether the bound follows the time that requests take. It then starts at [`Settings::START`] and never exceeds
+    /// `in_flight`.
+    pub adaptive: bool,
     /// Requests that are worked on at once; the others wait. `None` for no queue of our own.
     pub working: Option<u32>,
     /// The queue is too long when even the luckiest request of an interval waited longer than this.
@@ -35,11 +40,27 @@ pub struct Settings {
     pub spread: Ratio,
 }
 
+impl Settings {
+    /// The bound at the start where it is adaptive: what it is by default where it is not.
+    pub const START: u32 = 200;
+    /// How far an adaptive bound goes where nothing else is said: as far as the client's adaptive limit.
+    pub const MOST: u32 = 1000;
+
+    fn start(&self) -> f64 {
+        f64::from(if self.adaptive {
+            self.in_flight.min(Self::START)
+        } else {
+            self.in_flight
+        })
+    }
+}
+
 impl Default for Settings {
     /// 200 in flight, a queue time of 20 ms over 100 ms, a second of Retry-After spread over another.
     fn default() -> Self {
         Self {
-            in_flight: 200,
+            in_flight: Self::START,
+            adaptive: false,
             working: None,
             queue_time: Duration::from_millis(20),
             queue_interval: Duration::from_millis(100),
@@ -132,11 +153,19 @@ impl Entry {
     pub const fn must_wait(&self) -> bool {
         self.waiting
     }
+
+    /// The name under which it was admitted.
+    #[must_use]
+    pub const fn ticket(&self) -> Ticket {
+        self.ticket
+    }
 }
 
 /// The shedder of one server.
 ///
-/// Beside the hard bound there are three signals of trouble. While a queue stands, the bound shrinks a little in every
+/// The bound is fixed, or follows the time that requests take (see `follow.rs`).
+///
+/// Beside this bound there are three signals of trouble. While a queue stands, the bound shrinks a little in every
 /// interval, and grows again when the queue is gone. Where requests fail more the more of them there are, it shrinks to the
 /// number that serves most. Each rank may fill a share of it, so that a small overload costs
 /// the background work only. While the processor is too busy, a *level* rises by one rank an interval, and everything
@@ -146,6 +175,8 @@ pub struct Shed {
     settings: Settings,
     in_flight: u32,
     workers: Option<Bulkhead>,
+    /// The bound that follows the time of requests, where the settings say so.
+    follow: Option<Box<Follow>>,
     /// How many may be in flight at present: fewer than the settings say while requests wait too long.
     bound: f64,
     /// How long the work on a request takes, in nanoseconds; zero where it is not known.
@@ -170,7 +201,8 @@ impl Shed {
                 .map(|working| Bulkhead::new(workers(working, settings.in_flight), now)),
             settings,
             in_flight: 0,
-            bound: f64::from(settings.in_flight),
+            follow: settings.adaptive.then(|| follow(&settings, now)),
+            bound: settings.start(),
             work: 0.0,
             standing: Duration::ZERO,
             processor_level: 0,
@@ -186,11 +218,22 @@ impl Shed {
         if let (Some(bulkhead), Some(working)) = (&mut self.workers, settings.working) {
             bulkhead.replace(workers(working, settings.in_flight));
         }
-        self.bound = self.bound.min(f64::from(settings.in_flight)).max(1.0);
-        if settings.in_flight > self.settings.in_flight {
-            self.bound = f64::from(settings.in_flight);
-        }
+        let before = self.most();
+        self.follow = match (self.follow.take(), settings.adaptive) {
+            (Some(mut follow), true) => {
+                follow.limit_to(f64::from(settings.in_flight));
+                Some(follow)
+            }
+            (None, true) => Some(follow(&settings, self.interval_ends)),
+            (_, false) => None,
+        };
         self.settings = settings;
+        let most = self.most();
+        self.bound = if most > before {
+            most
+        } else {
+            self.bound.min(most).max(1.0)
+        };
     }
 
     /// Admits a request, lets it wait for its turn, or refuses it.
@@ -268,15 +311,31 @@ impl Shed {
     /// the bound shrinks to the number in flight that serves most.
     /// Nothing need be said of successes while [nothing fails](Self::counts_ends).
     pub fn on_end(&mut self, entry: &Entry, failed: bool, now: Instant) {
-        let seconds = now.since(entry.arrived).as_secs_f64();
-        self.levels.on_end(self.in_flight, failed, seconds);
+        if failed || !self.levels.is_quiet() {
+            let seconds = now.since(entry.arrived).as_secs_f64();
+            self.levels.on_end(self.in_flight, failed, seconds);
+        }
+        if let Some(follow) = &mut self.follow {
+            let most = f64::from(self.settings.in_flight);
+            follow.on_end(failed, entry.arrived, self.in_flight, most, now);
+            self.bound = self.bound.min(follow.bound());
+        }
     }
 
-    /// Whether successes matter: something has failed lately.
+    /// Whether successes matter: something has failed lately, or the bound is adaptive.
     #[inline]
     #[must_use]
     pub fn counts_ends(&self) -> bool {
-        !self.levels.is_quiet()
+        !self.levels.is_quiet() || self.follow.is_some()
+    }
+
+    /// The bound before any sign of trouble.
+    #[inline]
+    fn most(&self) -> f64 {
+        match &self.follow {
+            Some(follow) => follow.bound(),
+            None => f64::from(self.settings.in_flight),
+        }
     }
 
     /// The share of the processor that is in use. The driver measures it at an interval of its choice.
@@ -338,7 +397,7 @@ impl Shed {
 
     #[inline]
     fn objection(&self, rank: u8) -> Option<Reason> {
-        let most = f64::from(self.settings.in_flight);
+        let most = self.most();
         if self.is_full(rank, most) {
             Some(Reason::InFlight)
         } else if rank < HIGHEST_RANK && self.bound != most && self.is_full(rank, self.bound) {
@@ -382,7 +441,7 @@ impl Shed {
         // Where no request started: a stalled queue if requests wait, an idle server if none do.
         let stalled = self.workers.as_ref().is_some_and(|workers| workers.waiting() > 0);
         let shortest = self.shortest_wait.take();
-        let most = f64::from(self.settings.in_flight);
+        let most = self.most();
         // Whole intervals after it in which nothing happened at all: the queue was gone in each of them.
         let idle = nanos(now.since(self.interval_ends)) / nanos(self.settings.queue_interval).max(1);
         let mut free = if stalled { 0 } else { idle.min(MOST_IDLE) };
@@ -414,6 +473,10 @@ fn moved(level: u8, up: bool) -> u8 {
     } else {
         level.saturating_sub(1)
     }
+}
+
+fn follow(settings: &Settings, now: Instant) -> Box<Follow> {
+    Box::new(Follow::new(settings.start(), now))
 }
 
 fn workers(working: u32, in_flight: u32) -> bulkhead::Settings {

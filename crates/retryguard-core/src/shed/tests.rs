@@ -230,3 +230,163 @@ fn the_processor_sheds_up_to_but_not_including_what_matters_most() {
     (0..20).for_each(|_| shed.on_processor(Ratio::percent(10)));
     assert_eq!(shed.level(), 0);
 }
+
+/// A server with so many workers, each of which takes ten milliseconds for a request, and arrivals at even distances. How many
+/// requests were in flight at the most in the last second, how many were served in it, and the bound in the end.
+struct Served {
+    most: u32,
+    served: u32,
+    bound: u32,
+}
+
+fn run(shed: &mut Shed, workers: usize, gap_micros: &[(u64, u64)]) -> Served {
+    const WORK: u64 = 10_000;
+    let critical = arrival(Criticality::Critical, false);
+    // When each worker is free, and who leaves when.
+    let mut free = vec![0_u64; workers];
+    let mut inside: std::collections::VecDeque<(u64, Entry)> = std::collections::VecDeque::new();
+    let end: u64 = gap_micros.iter().map(|(_, until)| *until).max().unwrap();
+    let at = |micros: u64| NOW.after(Duration::from_micros(micros));
+    let (mut now, mut most, mut served) = (0, 0, 0);
+    while now < end {
+        while inside.front().is_some_and(|(leaves, _)| *leaves <= now) {
+            let (leaves, entry) = inside.pop_front().unwrap();
+            shed.on_end(&entry, false, at(leaves));
+            shed.leave(entry);
+            served += u32::from(leaves + 1_000_000 >= end);
+        }
+        if let Ok(entry) = shed.admit(critical, Ticket(0), at(now), &mut Lowest) {
+            let worker = free.iter_mut().min().unwrap();
+            *worker = (*worker).max(now) + WORK;
+            inside.push_back((*worker, entry));
+        }
+        if now + 1_000_000 >= end {
+            most = most.max(shed.in_flight());
+        }
+        let (gap, _) = gap_micros.iter().find(|(_, until)| now < *until).unwrap();
+        now += gap;
+    }
+    inside.into_iter().for_each(|(_, entry)| shed.leave(entry));
+    Served {
+        most,
+        served,
+        bound: shed.bound(),
+    }
+}
+
+/// Eight workers serve 800 a second. Four seconds of 400 show how long a request takes; then twice as many come as can be
+/// served, for ten seconds.
+const OVERLOAD: &[(u64, u64)] = &[(2_500, 4_000_000), (625, 14_000_000)];
+
+fn bounded(adaptive: bool) -> Served {
+    let mut shed = shed(Settings {
+        in_flight: if adaptive { Settings::MOST } else { 200 },
+        adaptive,
+        ..Settings::default()
+    });
+    run(&mut shed, 8, OVERLOAD)
+}
+
+#[test]
+fn an_adaptive_bound_keeps_the_queue_short_and_the_workers_busy() {
+    let (fixed, adaptive) = (bounded(false), bounded(true));
+    assert_eq!(fixed.most, 200, "a fixed bound is filled");
+    assert!(adaptive.most <= 50, "{} in flight", adaptive.most);
+    assert!(
+        adaptive.served * 20 >= fixed.served * 19,
+        "{} served, {} under the fixed bound",
+        adaptive.served,
+        fixed.served
+    );
+}
+
+/// An average of the latency takes an overload that lasts for usual, and lets the bound grow again.
+#[test]
+fn an_adaptive_bound_does_not_get_used_to_an_overload() {
+    let mut shed = adaptive();
+    let long = run(&mut shed, 8, &[(2_500, 4_000_000), (625, 600_000_000)]);
+    assert!(long.most <= 50, "{} in flight", long.most);
+}
+
+#[test]
+fn an_adaptive_bound_is_not_felt_without_a_queue_and_grows_where_it_is_used() {
+    let mut shed = adaptive();
+    assert_eq!(shed.bound(), Settings::START);
+    let light = run(&mut shed, 8, &[(2_500, 4_000_000)]);
+    assert_eq!((light.served, light.bound), (400, 200));
+    // About 180 are in flight, each with a worker of its own.
+    let wide = run(&mut shed, 1000, &[(55, 20_000_000)]);
+    assert!(wide.bound > 250, "{}", wide.bound);
+}
+
+/// Requests that have become slower by themselves take as long under a smaller bound: it must not stay small.
+#[test]
+fn an_adaptive_bound_lets_go_where_a_smaller_one_does_not_help() {
+    let mut shed = adaptive();
+    run(&mut shed, 1000, &[(100, 4_000_000)]);
+    let mut in_flight = std::collections::VecDeque::new();
+    let (mut refused, mut now) = (0, NOW.after(Duration::from_secs(10)));
+    for number in 0..100_000_u32 {
+        // Sixty milliseconds each, with room for all: ten times as long as before is usual from now on.
+        now = now.after(Duration::from_micros(500));
+        while in_flight.front().is_some_and(|(leaves, _)| *leaves <= now) {
+            let (leaves, entry) = in_flight.pop_front().unwrap();
+            shed.on_end(&entry, false, leaves);
+            shed.leave(entry);
+        }
+        match shed.admit(arrival(Criticality::Critical, false), Ticket(0), now, &mut Lowest) {
+            Ok(entry) => in_flight.push_back((now.after(Duration::from_millis(60)), entry)),
+            Err(_) => refused += u32::from(number > 90_000),
+        }
+    }
+    assert_eq!(refused, 0);
+}
+
+#[test]
+fn failures_that_come_fast_do_not_move_an_adaptive_bound_and_slow_ones_do() {
+    let after = |failing: Duration| {
+        let mut shed = adaptive();
+        run(&mut shed, 8, &[(2_500, 4_000_000)]);
+        // Failures shrink the other bound where they come with load: these come whatever the load.
+        for number in 0..300 {
+            let now = NOW.after(Duration::from_secs(5) + number * Duration::from_millis(10));
+            let critical = arrival(Criticality::Critical, false);
+            let entry = shed.admit(critical, Ticket(0), now, &mut Lowest).unwrap();
+            shed.on_end(&entry, true, now.after(failing));
+            shed.leave(entry);
+        }
+        shed.follow.as_ref().unwrap().bound()
+    };
+    assert_eq!(after(Duration::from_millis(1)), 200.0);
+    assert!(after(Duration::from_millis(100)) < 100.0);
+}
+
+fn adaptive() -> Shed {
+    shed(Settings {
+        in_flight: Settings::MOST,
+        adaptive: true,
+        ..Settings::default()
+    })
+}
+
+#[test]
+fn a_new_policy_makes_a_bound_adaptive_and_fixed_again() {
+    let fixed = |in_flight| Settings {
+        in_flight,
+        ..Settings::default()
+    };
+    let adaptive = Settings {
+        adaptive: true,
+        ..fixed(Settings::MOST)
+    };
+    let mut shed = shed(fixed(50));
+    shed.replace(adaptive);
+    assert_eq!(shed.bound(), 200);
+    shed.replace(Settings {
+        in_flight: 100,
+        ..adaptive
+    });
+    assert_eq!(shed.bound(), 100);
+    shed.replace(fixed(300));
+    assert_eq!(shed.bound(), 300);
+}

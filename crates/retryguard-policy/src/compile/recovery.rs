@@ -407,7 +407,13 @@ pub(super) fn server(
     mistakes: &mut Mistakes,
 ) -> shed::Settings {
     let default = shed::Settings::default();
-    let in_flight = copied(&all.in_flight).unwrap_or(default.in_flight);
+    let bound = value(&all.in_flight).map(|bound| bound.0);
+    let adaptive = bound == Some(None);
+    let in_flight = match bound {
+        Some(Some(count)) => count,
+        Some(None) => shed::Settings::MOST,
+        None => default.in_flight,
+    };
     let working = value(&all.working).map_or(default.working, |working| working.0);
     if let (Some(at), Some(count)) = (place(&all.working), working)
         && count > in_flight
@@ -420,6 +426,7 @@ pub(super) fn server(
     }
     shed::Settings {
         in_flight,
+        adaptive,
         working,
         queue_time: copied(&all.queue_time).unwrap_or(default.queue_time),
         queue_interval: copied(&all.queue_interval).unwrap_or(default.queue_interval),

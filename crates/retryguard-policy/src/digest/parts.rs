@@ -320,6 +320,7 @@ pub(super) fn server(lines: &mut Lines, settings: Option<shed::Settings>) {
     part(lines, "server", settings.as_ref(), |lines, settings| {
         let shed::Settings {
             in_flight,
+            adaptive,
             working,
             queue_time,
             queue_interval,
@@ -328,6 +329,10 @@ pub(super) fn server(lines: &mut Lines, settings: Option<shed::Settings>) {
             spread,
         } = settings;
         lines.add("inFlight", in_flight);
+        // Only where it is so: the digests of other policies stay what they were.
+        if *adaptive {
+            lines.add("adaptive", adaptive);
+        }
         lines.add("working", format_args!("{working:?}"));
         lines.span("queueTime", *queue_time);
         lines.span("queueInterval", *queue_interval);

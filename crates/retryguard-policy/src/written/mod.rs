@@ -23,7 +23,7 @@ pub(crate) use parts::{
     RetryRate, Server, Throttle, Trip, WhenDown,
 };
 pub(crate) use service::{Document, Growth, Jitter, Service, document};
-pub(crate) use value::{List, OrOff, Switch, Text, TextRule, Word};
+pub(crate) use value::{List, OrAdaptive, OrOff, Switch, Text, TextRule, Word};
 
 /// A value and where its key stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

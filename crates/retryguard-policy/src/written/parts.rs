@@ -7,7 +7,7 @@ use retryguard_core::{Ratio, gate::Scope, guard::Signal};
 use crate::policy::Trust;
 
 use super::{
-    Factor, Level, List, OrOff, Share, Text, TextRule, Word,
+    Factor, Level, List, OrAdaptive, OrOff, Share, Text, TextRule, Word,
     section::{limits, section},
     value::{word_is_written, words},
 };
@@ -354,8 +354,10 @@ section! {
 section! {
     /// What the service itself does under load, as a server.
     Server in "`server`" {
-        /// Requests that are worked on or wait, all together. Critical-plus may use a tenth more.
-        "inFlight" in_flight: u32 where 1..=MANY => "200", "at 50 ms a request that is 4000 a second, more than one \
+        /// Requests that are worked on or wait, all together. Critical-plus may use a tenth more. `adaptive` lets the bound
+        /// follow the time that requests take: it starts at 200, shrinks to no less than 20 where they take twice as long as
+        /// usual, and grows up to 1000 while it is used and they do not.
+        "inFlight" in_flight: OrAdaptive<u32> where 1..=MANY => "200", "at 50 ms a request that is 4000 a second, more than one \
             process usually serves; beyond it more requests only wait longer";
         /// Requests that are worked on at once while the others wait.
         "working" working: OrOff<u32> where 1..=MANY => "off", "a server that runs on an executor has a queue already";

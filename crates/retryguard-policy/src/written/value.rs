@@ -92,6 +92,35 @@ impl<T: Written> Written for OrOff<T> {
     }
 }
 
+/// A value, or the word `adaptive`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OrAdaptive<T>(pub(crate) Option<T>);
+
+impl<T: Written> Written for OrAdaptive<T> {
+    type Limits = T::Limits;
+
+    fn read(node: &Node, key: &str, limits: &T::Limits, mistakes: &mut Mistakes) -> Option<Self> {
+        if matches!(&node.body, Body::Scalar { text, .. } if text == "adaptive") {
+            return Some(Self(None));
+        }
+        // A value that is wrong is told with the word among what could be written.
+        let mut inner = Mistakes::default();
+        let value = T::read(node, key, limits, &mut inner);
+        if value.is_none() {
+            wrong(node, key, &Self::form(limits).words, mistakes);
+        }
+        value.map(|value| Self(Some(value)))
+    }
+
+    fn form(limits: &T::Limits) -> Form {
+        let Form { words, schema, .. } = T::form(limits);
+        Form::new(
+            format!("{words}; or adaptive"),
+            json!({"anyOf": [schema, {"const": "adaptive"}]}),
+        )
+    }
+}
+
 /// A part of the composition that can be left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Switch<S> {

@@ -66,7 +66,7 @@ const ENDS: &[(&str, &[&str])] = &[
     ("endpoints: {mostOut: {}}", &["0%", "90%"]),
     ("gate: {atMost: {}}", &["0", "1h"]),
     ("gate: {spread: {}}", &["0", "1000%"]),
-    ("server: {inFlight: {}}", &["1", "1000000"]),
+    ("server: {inFlight: {}}", &["1", "1000000", "adaptive"]),
     ("server: {working: {}}", &["1", "200"]),
     ("server: {queueTime: {}, queueInterval: 1ms}", &["0", "1h"]),
     ("server: {spread: {}}", &["0", "1000%"]),

@@ -228,6 +228,18 @@ fn the_rest_of_a_service() {
     assert_eq!(service.server_deadline, Some(Duration::from_secs(2)));
 }
 
+#[test]
+fn the_bound_of_a_server_is_a_number_or_adaptive() {
+    let server = |keys: &str| {
+        let service = service(&format!("services: {{a: {{server: {{{keys}}}}}}}"));
+        let server = service.server.unwrap();
+        (server.in_flight, server.adaptive)
+    };
+    assert_eq!(server("inFlight: 50"), (50, false));
+    assert_eq!(server("inFlight: adaptive"), (1000, true));
+    assert_eq!(server("queueTime: 30ms"), (200, false));
+}
+
 /// The lists of a policy reach the attempts that the machine itself ends.
 #[test]
 fn a_timeout_is_read_as_the_lists_say() {

@@ -69,6 +69,7 @@ fn values_out_of_range_name_the_range() {
         ("defaults: {budget: {percent: 2000%}}", "from 0% to 1000%"),
         ("defaults: {breaker: {ratio: 0}}", "from 1% to 100%"),
         ("defaults: {server: {inFlight: 0}}", "from 1 to 1000000"),
+        ("defaults: {server: {inFlight: off}}", "or adaptive"),
         ("defaults: {bulkhead: {limit: 0}}", "from 1 to 1000000"),
         ("defaults: {hedge: {most: 4}}", "from 1 to 3"),
         ("defaults: {endpoints: {mostOut: 91%}}", "from 0% to 90%"),

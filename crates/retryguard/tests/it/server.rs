@@ -506,3 +506,55 @@ async fn a_standing_queue_sheds_background_work_and_keeps_what_matters() {
         )])
     );
 }
+
+/// Eight requests at a time are worked on, ten milliseconds each; what comes beyond waits, as at a database with eight
+/// connections.
+async fn crowded(in_flight: &str) -> (usize, usize) {
+    const CLIENTS: usize = 120;
+    let workers = Arc::new(Semaphore::new(8));
+    let layer = ServerLayer::new(&serving(&format!("inFlight: {in_flight}")), "it");
+    let work = async move || {
+        let _place = workers.acquire().await;
+        sleep(10).await;
+    };
+    let server = serve(Router::new().route("/work", get(work)).layer(layer)).await;
+    let client = reqwest::Client::new();
+    // One after the other, so that the server knows how long a request takes.
+    for _ in 0..60 {
+        let response = client.get(server.url("/work")).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+    }
+    let (served, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let tasks: Vec<JoinHandle<()>> = (0..CLIENTS)
+        .map(|_| {
+            let (client, url) = (client.clone(), server.url("/work"));
+            let (served, refused) = (served.clone(), refused.clone());
+            tokio::spawn(async move {
+                for _ in 0..40 {
+                    let response = client.get(&url).send().await.unwrap();
+                    if response.status().is_success() {
+                        served.fetch_add(1, Ordering::SeqCst);
+                    } else {
+                        assert!(response.headers().contains_key(RETRY_AFTER_MS));
+                        refused.fetch_add(1, Ordering::SeqCst);
+                        sleep(50).await;
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    (served.load(Ordering::SeqCst), refused.load(Ordering::SeqCst))
+}
+
+/// Over a fixed bound of 200 a crowd of 120 clients waits in the server's own queue. An adaptive bound finds out that requests
+/// take longer and refuses what would only wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_adaptive_bound_refuses_what_would_only_wait() {
+    let (served, refused) = crowded("200").await;
+    assert_eq!((served, refused), (120 * 40, 0));
+    let (served, refused) = crowded("adaptive").await;
+    assert!(refused > 0 && served > 0, "{served} served, {refused} refused");
+}

@@ -1,6 +1,6 @@
 //! The one module that reads the clock, sleeps and draws: the adapter between tokio and the machines.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use retryguard_core::{Chance, Instant};
 
@@ -127,6 +127,44 @@ impl Clock {
     }
 }
 
+/// A moment of tokio's in one word: nanoseconds since a moment of this process, which may be later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moment(i64);
+
+/// What [`Moment`]s count from. Not tokio's `now`: a paused clock may be far ahead.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the adapter that reads the clock"
+)]
+static BASE: LazyLock<tokio::time::Instant> =
+    LazyLock::new(|| tokio::time::Instant::from_std(std::time::Instant::now()));
+
+impl Moment {
+    pub(crate) const NEVER: Self = Self(i64::MAX);
+
+    /// Nearly three centuries off where it does not fit.
+    pub(crate) fn of(at: tokio::time::Instant) -> Self {
+        let nanos = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        match at.checked_duration_since(*BASE) {
+            Some(after) => Self(nanos(after)),
+            None => Self(-nanos(BASE.saturating_duration_since(at))),
+        }
+    }
+
+    /// `None` for [`Moment::NEVER`].
+    pub(crate) fn instant(self) -> Option<tokio::time::Instant> {
+        if self == Self::NEVER {
+            return None;
+        }
+        let span = Duration::from_nanos(self.0.unsigned_abs());
+        if self.0 < 0 {
+            BASE.checked_sub(span).or(Some(*BASE))
+        } else {
+            Some(*BASE + span.min(FAR))
+        }
+    }
+}
+
 /// Thirty years, the far future of tokio's own timers.
 const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
@@ -217,6 +255,18 @@ mod tests {
                 "{before} {now} {after}"
             );
         }
+    }
+
+    #[test]
+    fn a_moment_is_the_same_before_and_after_what_it_counts_from() {
+        for at in [
+            *BASE,
+            *BASE + Duration::from_millis(7),
+            *BASE - Duration::from_millis(7),
+        ] {
+            assert_eq!(Moment::of(at).instant(), Some(at));
+        }
+        assert_eq!(Moment::NEVER.instant(), None);
     }
 
     /// `retryguard-deadline-ms: 18446744073709551615` wrapped around in 64 bits of nanoseconds and had passed

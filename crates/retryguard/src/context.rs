@@ -40,20 +40,23 @@ thread_local! {
     /// nothing.
     static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
 
-    /// Marks that no context uses any more, kept for the next request of this thread.
-    static SPARE: RefCell<Vec<Arc<AtomicU8>>> = const { RefCell::new(Vec::new()) };
+    /// What no context uses any more, kept for the next request of this thread.
+    static SPARE: RefCell<Vec<Arc<Inner>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How many marks a thread keeps.
+/// How many of them a thread keeps.
 const SPARES: usize = 256;
 
-/// The request that the present task works on.
+/// The request that the present task works on. One word, because it is moved in and out with every poll.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct Context(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
     deadline: Option<tokio::time::Instant>,
     criticality: Criticality,
     /// The deepest retried failure that the work has met.
-    retried: Arc<AtomicU8>,
+    retried: AtomicU8,
 }
 
 impl Context {
@@ -61,11 +64,13 @@ impl Context {
     /// of another protocol.
     #[must_use]
     pub fn new(deadline: Option<tokio::time::Instant>, criticality: Criticality) -> Self {
-        Self {
-            deadline,
-            criticality,
-            retried: spare().unwrap_or_default(),
+        let mut inner = spare().unwrap_or_default();
+        // No other context has a spare one: it was alone when it was put away.
+        if let Some(inner) = Arc::get_mut(&mut inner) {
+            inner.deadline = deadline;
+            inner.criticality = criticality;
         }
+        Self(inner)
     }
 
     /// The context of the present task, to be handed to a task that it spawns.
@@ -86,45 +91,49 @@ impl Context {
         request.extensions_mut().insert(self);
     }
 
-    /// The request has been answered: the mark is kept for the next one, unless a task still has this context.
+    /// The request has been answered: what [`Context::retried`] says in the end. Its memory is kept for the next request,
+    /// unless a task still has this context.
     #[inline]
-    pub(crate) fn recycle(mut self) {
-        if let Some(retried) = Arc::get_mut(&mut self.retried) {
-            *retried.get_mut() = 0;
-            // Without the thread's storage, at the end of the thread, the mark is dropped.
-            let _ = SPARE.try_with(|spare| {
-                let mut spare = spare.borrow_mut();
-                if spare.len() < SPARES {
-                    spare.push(self.retried);
-                }
-            });
-        }
+    pub(crate) fn recycle(mut self) -> u8 {
+        let Some(inner) = Arc::get_mut(&mut self.0) else {
+            return self.retried();
+        };
+        let layers = std::mem::take(inner.retried.get_mut());
+        // Without the thread's storage, at the end of the thread, it is dropped.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARES {
+                spare.push(self.0);
+            }
+        });
+        layers
     }
 
     /// When the request must be answered.
     #[must_use]
-    pub const fn deadline(&self) -> Option<tokio::time::Instant> {
-        self.deadline
+    pub fn deadline(&self) -> Option<tokio::time::Instant> {
+        self.0.deadline
     }
 
     /// How much the request matters.
     #[must_use]
-    pub const fn criticality(&self) -> Criticality {
-        self.criticality
+    pub fn criticality(&self) -> Criticality {
+        self.0.criticality
     }
 
     pub(crate) fn note_retried(&self, layers: u8) {
-        self.retried.fetch_max(layers, Ordering::Relaxed);
+        self.0.retried.fetch_max(layers, Ordering::Relaxed);
     }
 
     /// How many layers below have retried a failure that the work met; zero for none.
     #[must_use]
     pub fn retried(&self) -> u8 {
-        self.retried.load(Ordering::Relaxed)
+        self.0.retried.load(Ordering::Relaxed)
     }
 }
 
-fn spare() -> Option<Arc<AtomicU8>> {
+#[inline]
+fn spare() -> Option<Arc<Inner>> {
     SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten()
 }
 
@@ -161,7 +170,7 @@ fn with_current<R>(read: impl FnOnce(&Context) -> R) -> Option<R> {
 /// What the calls of the present task inherit.
 #[inline]
 pub(crate) fn inherited() -> Option<(Option<tokio::time::Instant>, Criticality)> {
-    with_current(|context| (context.deadline, context.criticality))
+    with_current(|context| (context.deadline(), context.criticality()))
 }
 
 /// Notes that a call of the present task failed after `layers` layers have retried it.

@@ -9,8 +9,8 @@ use retryguard_bench::{HTTP_CLIENT, HTTP_SERVER, WHOLE_STACK, subject};
 const INSTRUCTIONS: [(&str, u64); 4] = [
     (WHOLE_STACK, 950),
     (retryguard_bench::DEFAULT_POLICY, 1_185),
-    (HTTP_CLIENT, 6_250),
-    (HTTP_SERVER, 3_390),
+    (HTTP_CLIENT, 5_400),
+    (HTTP_SERVER, 3_230),
 ];
 
 /// Allocations of one call beyond those of the bare service.

@@ -24,17 +24,29 @@ impl Target {
         }
         permit.give_back();
         self.bulkhead.release();
-        if self.listens {
-            self.tell(permit, ends, failure, now);
-        }
-        if let Some(failure) = failure {
-            let again = permit.kind != AttemptKind::First;
-            self.gate.on_failure(failure, permit.criticality, again, now);
+        match failure {
+            None => {
+                if self.listens {
+                    self.tell(permit, ends, None, now);
+                }
+            }
+            Some(failure) => self.settle_failure(permit, ends, failure, now),
         }
     }
 
-    /// Tells the parts that a policy may leave off of the end of an attempt.
-    #[inline]
+    /// The same of a failure. Apart, so that a success is told by a copy of [`Target::tell`] that asks nothing of failures.
+    #[inline(never)]
+    fn settle_failure(&mut self, permit: &Permit, ends: Instant, failure: &Failure, now: Instant) {
+        if self.listens {
+            self.tell(permit, ends, Some(failure), now);
+        }
+        let again = permit.kind != AttemptKind::First;
+        self.gate.on_failure(failure, permit.criticality, again, now);
+    }
+
+    /// Tells the parts that a policy may leave off of the end of an attempt. Always part of its callers, who know whether it
+    /// failed.
+    #[inline(always)]
     fn tell(&mut self, permit: &Permit, ends: Instant, failure: Option<&Failure>, now: Instant) {
         let rejected = failure.is_some_and(|failure| failure.rejection);
         let started = permit.started;

@@ -16,16 +16,25 @@ pin_project! {
         S: Service<R>,
     {
         Idle,
-        Preparing { service: S, request: Option<R> },
+        // On the heap: only retries and hedges are prepared, and every call has a place for an attempt.
+        Preparing { prepared: Box<Prepared<S, R>> },
         Running { #[pin] future: S::Future },
     }
+}
+
+/// What a later attempt needs until the service below is ready for it.
+pub(super) struct Prepared<S, R> {
+    service: S,
+    request: Option<R>,
 }
 
 impl<S: Service<R>, R> Sending<S, R> {
     pub(super) fn new(service: S, request: R) -> Self {
         Self::Preparing {
-            service,
-            request: Some(request),
+            prepared: Box::new(Prepared {
+                service,
+                request: Some(request),
+            }),
         }
     }
 
@@ -42,12 +51,12 @@ impl<S: Service<R>, R> Sending<S, R> {
             let future = match self.as_mut().project() {
                 SendingProjection::Idle => return Poll::Pending,
                 SendingProjection::Running { future } => return future.poll(cx),
-                SendingProjection::Preparing { service, request } => {
-                    if let Err(error) = ready!(service.poll_ready(cx)) {
+                SendingProjection::Preparing { prepared } => {
+                    if let Err(error) = ready!(prepared.service.poll_ready(cx)) {
                         return Poll::Ready(Err(error));
                     }
-                    match request.take() {
-                        Some(request) => service.call(request),
+                    match prepared.request.take() {
+                        Some(request) => prepared.service.call(request),
                         None => return Poll::Pending,
                     }
                 }

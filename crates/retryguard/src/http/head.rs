@@ -8,28 +8,24 @@ use http::{
     request,
 };
 
-/// The head of a request.
+use super::tags::Seen;
+
+/// What the later attempts of a request need of its head; nothing where there can be none.
 ///
 /// The first attempt is given the head itself. What later ones need is copied before, without a map: most calls have no
-/// second attempt, and a list is copied and dropped in a fraction of the time that a map takes. On the heap, because a
-/// request is moved several times, and in memory that the thread's requests use one after the other.
+/// second attempt, and a list is copied and dropped in a fraction of the time that a map takes. In memory that the
+/// thread's requests use one after the other.
 pub(super) struct KeptHead(Option<Box<Held>>);
 
 #[derive(Default)]
 struct Held {
-    /// The head itself, until the first attempt has it.
-    head: Option<request::Parts>,
-    /// What the later attempts need.
     method: Method,
-    uri: Uri,
+    /// `None` where only the extensions are kept.
+    uri: Option<Uri>,
     version: Version,
     extensions: Extensions,
     /// In order, several of a name included.
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// Whether there is no copy: the first attempt is the only one.
-    once: bool,
-    /// Whom the target takes the sender for, where there is no copy.
-    caller: u64,
 }
 
 thread_local! {
@@ -43,85 +39,80 @@ const SPARES: usize = 64;
 const LONGEST: usize = 64;
 
 impl KeptHead {
+    /// Copies the head, and says what was seen of its headers on the way.
     #[inline]
-    pub(super) fn new(head: request::Parts) -> Self {
+    pub(super) fn copy(head: &request::Parts) -> (Self, Seen) {
         let mut held = spare();
-        held.head = Some(head);
+        let mut seen = Seen::default();
+        held.headers.reserve(head.headers.len());
+        for (name, value) in &head.headers {
+            seen.look(name, value);
+            held.headers.push((name.clone(), value.clone()));
+        }
+        held.method = head.method.clone();
+        held.uri = Some(head.uri.clone());
+        held.version = head.version;
+        held.extensions = head.extensions.clone();
+        (Self(Some(held)), seen)
+    }
+
+    /// Keeps the extensions of a request that is sent once.
+    #[inline]
+    pub(super) fn extensions_of(head: &request::Parts) -> Self {
+        if head.extensions.is_empty() {
+            return Self(None);
+        }
+        let mut held = spare();
+        held.extensions = head.extensions.clone();
         Self(Some(held))
     }
 
-    /// The head of the next attempt, with room for so many more headers. The first one leaves a copy if there may be
-    /// another.
-    #[inline]
-    pub(super) fn attempt(&mut self, again: bool, room: usize) -> Option<request::Parts> {
-        let held = &mut **self.0.as_mut()?;
-        let Some(head) = &held.head else {
-            return if held.once { None } else { Some(held.again(room)) };
-        };
-        if again {
-            held.headers.reserve(head.headers.len());
-            for (name, value) in &head.headers {
-                held.headers.push((name.clone(), value.clone()));
-            }
-            held.method = head.method.clone();
-            held.uri = head.uri.clone();
-            held.version = head.version;
-        } else {
-            held.once = true;
-            held.caller = caller_of(&head.headers);
+    /// The head of a later attempt, with room for so many more headers. `None` where there can be none.
+    #[cold]
+    pub(super) fn again(&self, room: usize) -> Option<request::Parts> {
+        let held = self.0.as_ref()?;
+        let uri = held.uri.clone()?;
+        let mut head = Request::new(()).into_parts().0;
+        head.method = held.method.clone();
+        head.uri = uri;
+        head.version = held.version;
+        head.extensions = held.extensions.clone();
+        head.headers = HeaderMap::with_capacity(held.headers.len() + room);
+        for (name, value) in &held.headers {
+            head.headers.append(name, value.clone());
         }
-        held.extensions = head.extensions.clone();
-        held.head.take()
+        Some(head)
     }
 
     #[inline]
     pub(super) fn extensions(&self) -> Option<&Extensions> {
-        let held = self.0.as_ref()?;
-        Some(
-            held.head
-                .as_ref()
-                .map_or(&held.extensions, |head| &head.extensions),
-        )
+        self.0.as_ref().map(|held| &held.extensions)
     }
 
-    /// A number for whom the target takes the sender for.
-    pub(super) fn caller(&self) -> u64 {
-        let Some(held) = &self.0 else { return 0 };
-        match &held.head {
-            Some(head) => caller_of(&head.headers),
-            None if held.once => held.caller,
-            None => caller(|name| {
-                let of_name = move |(known, _): &&(HeaderName, HeaderValue)| known == name;
-                held.headers.iter().filter(of_name).map(|(_, value)| value)
-            }),
-        }
+    /// A number for whom the target takes the sender for. `None` where no head is kept.
+    pub(super) fn caller(&self) -> Option<u64> {
+        let held = self.0.as_ref()?;
+        held.uri.as_ref()?;
+        Some(caller(|name| {
+            let of_name = move |(known, _): &&(HeaderName, HeaderValue)| known == name;
+            held.headers.iter().filter(of_name).map(|(_, value)| value)
+        }))
+    }
+
+    /// Whether a later attempt can be made.
+    #[inline]
+    pub(super) fn is_copied(&self) -> bool {
+        self.0.as_ref().is_some_and(|held| held.uri.is_some())
     }
 }
 
 impl Held {
-    /// The head of a later attempt.
-    #[cold]
-    fn again(&self, room: usize) -> request::Parts {
-        let mut head = Request::new(()).into_parts().0;
-        head.method = self.method.clone();
-        head.uri = self.uri.clone();
-        head.version = self.version;
-        head.extensions = self.extensions.clone();
-        head.headers = HeaderMap::with_capacity(self.headers.len() + room);
-        for (name, value) in &self.headers {
-            head.headers.append(name, value.clone());
-        }
-        head
-    }
-
     /// Forgets the request: its credentials do not stay in memory.
     #[inline]
     fn clear(&mut self) {
-        self.head = None;
-        self.uri = Uri::default();
+        self.uri = None;
         self.headers.clear();
         self.extensions.clear();
-        self.once = false;
     }
 }
 
@@ -149,7 +140,7 @@ fn spare() -> Box<Held> {
     spare.ok().flatten().unwrap_or_default()
 }
 
-fn caller_of(headers: &HeaderMap) -> u64 {
+pub(super) fn caller_of(headers: &HeaderMap) -> u64 {
     caller(|name| headers.get_all(name).iter())
 }
 
@@ -197,10 +188,10 @@ mod tests {
     #[test]
     fn a_later_attempt_has_the_same_head_several_headers_of_a_name_included() {
         let original = head();
-        let mut kept = KeptHead::new(head());
-        let caller = kept.caller();
+        let (kept, seen) = KeptHead::copy(&original);
+        assert!(!seen.tags && !seen.grpc);
         for _ in 0..3 {
-            let again = kept.attempt(true, 2).unwrap();
+            let again = kept.again(2).unwrap();
             assert_eq!(again.method, original.method);
             assert_eq!(again.uri, original.uri);
             assert_eq!(again.version, original.version);
@@ -208,28 +199,26 @@ mod tests {
             assert_eq!(again.headers, original.headers);
             let accepted: Vec<_> = again.headers.get_all("accept").iter().collect();
             assert_eq!(accepted, ["text/html", "text/plain"]);
-            assert_eq!(kept.caller(), caller);
+            assert_eq!(kept.caller(), Some(caller_of(&original.headers)));
             assert_eq!(kept.extensions().unwrap().get::<u8>(), Some(&7));
         }
     }
 
     #[test]
     fn a_request_that_is_sent_once_is_not_copied() {
-        let mut kept = KeptHead::new(head());
-        let caller = kept.caller();
-        assert!(kept.attempt(false, 2).is_some());
-        assert!(kept.attempt(false, 2).is_none());
-        assert_eq!(kept.caller(), caller);
+        let mut head = head();
+        let kept = KeptHead::extensions_of(&head);
+        assert!(kept.again(2).is_none() && kept.caller().is_none() && !kept.is_copied());
         assert_eq!(kept.extensions().unwrap().get::<u8>(), Some(&7));
+        head.extensions.clear();
+        assert!(KeptHead::extensions_of(&head).0.is_none());
     }
 
     #[test]
     fn memory_is_used_again_without_what_was_in_it() {
-        let mut kept = KeptHead::new(head());
-        let _ = kept.attempt(true, 0);
-        drop(kept);
+        drop(KeptHead::copy(&head()));
         let spare = spare();
-        assert!(spare.head.is_none() && spare.headers.is_empty() && spare.extensions.is_empty());
+        assert!(spare.uri.is_none() && spare.headers.is_empty() && spare.extensions.is_empty());
         assert!(spare.headers.capacity() >= 4);
     }
 }

@@ -6,24 +6,44 @@ use std::{
     time::Duration,
 };
 
+use retryguard_core::time::nanos;
 use tokio::time::{Instant, Sleep};
 
-use crate::clock;
+use crate::clock::{self, Moment};
 
-/// How long a reader waits for the frames of a body.
+/// How long a reader waits for the frames of a body. Two words, because it travels with every request and every response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Patience {
-    /// For one frame.
-    pub(crate) pause: Option<Duration>,
+    /// Nanoseconds for one frame; [`Patience::ENDLESS`] for any time.
+    pause: u64,
     /// For all of it.
-    pub(crate) until: Option<Instant>,
+    until: Moment,
 }
 
 impl Patience {
     pub(crate) const NONE: Self = Self {
-        pause: None,
-        until: None,
+        pause: Self::ENDLESS,
+        until: Moment::NEVER,
     };
+    const ENDLESS: u64 = u64::MAX;
+
+    /// `pause` for one frame, and `until` for all of them.
+    #[inline]
+    pub(crate) fn new(pause: Option<Duration>, until: Option<Instant>) -> Self {
+        Self {
+            pause: pause.map_or(Self::ENDLESS, nanos),
+            until: until.map_or(Moment::NEVER, Moment::of),
+        }
+    }
+
+    /// When the next frame is late, by now.
+    fn next(self) -> Option<Instant> {
+        let next = (self.pause != Self::ENDLESS).then(|| clock::after(Duration::from_nanos(self.pause)));
+        match (next, self.until.instant()) {
+            (Some(next), Some(until)) => Some(next.min(until)),
+            (next, until) => next.or(until),
+        }
+    }
 }
 
 /// A body was given up: the next frame did not come in time.
@@ -85,11 +105,8 @@ impl Pause {
     /// No frame is there: is it too late for one?
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<BodyTimedOut> {
         if self.state == State::Reading {
-            let next = self.patience.pause.map(clock::after);
-            let until = match (next, self.patience.until) {
-                (Some(next), Some(until)) => next.min(until),
-                (Some(until), None) | (None, Some(until)) => until,
-                (None, None) => return Poll::Pending,
+            let Some(until) = self.patience.next() else {
+                return Poll::Pending;
             };
             match &mut self.sleep {
                 Some(sleep) => sleep.as_mut().reset(until),

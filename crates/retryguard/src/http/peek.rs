@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE, response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -72,7 +72,7 @@ pin_project! {
         inner: F,
         patience: Patience,
         // A gRPC response whose first frame has not come yet.
-        begun: Option<Response<Pin<Box<Begun<B>>>>>,
+        begun: Option<Pin<Box<Begun<B>>>>,
     }
 }
 
@@ -100,7 +100,12 @@ where
                 let response = response.map(|body| PeekBody::whole(body, *this.patience));
                 return Poll::Ready(Ok(with_status(response, None)));
             }
-            *this.begun = Some(response.map(|rest| Box::pin(Begun { first: None, rest })));
+            let (head, rest) = response.into_parts();
+            *this.begun = Some(Box::pin(Begun {
+                head: Some(head),
+                first: None,
+                rest,
+            }));
         }
         poll_first_frame(this.begun, *this.patience, cx).map(Ok)
     }
@@ -108,24 +113,28 @@ where
 
 /// Waits for the first frame of a response of gRPC.
 fn poll_first_frame<B: Body>(
-    place: &mut Option<Response<Pin<Box<Begun<B>>>>>,
+    place: &mut Option<Pin<Box<Begun<B>>>>,
     patience: Patience,
     cx: &mut Context<'_>,
 ) -> Poll<Response<PeekBody<B>>> {
-    let Some(mut response) = place.take() else {
+    let Some(mut begun) = place.take() else {
         return Poll::Pending;
     };
-    let begun = response.body_mut().as_mut().project();
-    let Poll::Ready(first) = begun.rest.poll_frame(cx) else {
-        *place = Some(response);
+    let this = begun.as_mut().project();
+    let Poll::Ready(first) = this.rest.poll_frame(cx) else {
+        *place = Some(begun);
         return Poll::Pending;
     };
     let trailers = match &first {
         Some(Ok(frame)) => frame.trailers_ref().cloned(),
         Some(Err(_)) | None => None,
     };
-    *begun.first = Some(first);
-    let response = response.map(|begun| PeekBody::begun(begun, patience));
+    *this.first = Some(first);
+    // The head is there until now: it is taken here alone, and the place is empty afterwards.
+    let Some(head) = this.head.take() else {
+        return Poll::Pending;
+    };
+    let response = Response::from_parts(head, PeekBody::begun(begun, patience));
     Poll::Ready(with_status(response, trailers.as_ref()))
 }
 
@@ -183,6 +192,8 @@ pin_project! {
 pin_project! {
     /// A body whose first frame was waited for.
     struct Begun<B> where B: Body {
+        // The head of the response, until it is handed on.
+        head: Option<response::Parts>,
         // The first frame, or the end, until it is handed on.
         first: Option<First<B>>,
         // What follows it.

@@ -3,18 +3,18 @@
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use retryguard_core::{Outcome, target::AttemptKind};
 use retryguard_policy::{Classifier, NetworkError, Service as ServicePolicy};
 
 use super::{
     errors,
-    head::KeptHead,
+    head::{self, KeptHead},
     patience::Patience,
     peek::{GrpcStatus, Trailers, is_grpc},
     replay::{ReplayBody, ReplaySource},
-    tags::{self, Tags},
+    tags::{self, Seen, Tags},
 };
 use crate::{
     clock,
@@ -25,8 +25,14 @@ use crate::{
 /// The protocol of `http::Request`s, gRPC included.
 #[derive(Clone)]
 pub struct Http {
-    client: Option<HeaderValue>,
     // `None` where nothing was asked for: a protocol is cloned with every call.
+    own: Option<Arc<Own>>,
+}
+
+/// What a program asked for.
+#[derive(Clone, Default)]
+struct Own {
+    client: Option<HeaderValue>,
     network: Option<ReadErrors>,
     idempotent: Option<IsIdempotent>,
     judge: Option<ReadResponses>,
@@ -39,7 +45,7 @@ type IsIdempotent = Arc<dyn Fn(&Method, &str) -> bool + Send + Sync>;
 impl std::fmt::Debug for Http {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Http")
-            .field("client", &self.client)
+            .field("client", &self.own.as_ref().and_then(|own| own.client.as_ref()))
             .finish_non_exhaustive()
     }
 }
@@ -57,18 +63,17 @@ impl Http {
     /// Requests that do not say who sends them.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            client: None,
-            network: None,
-            idempotent: None,
-            judge: None,
-        }
+        Self { own: None }
+    }
+
+    fn own(&mut self) -> &mut Own {
+        Arc::make_mut(self.own.get_or_insert_default())
     }
 
     /// Requests that carry the client's name and version. A name that no header can carry is left out.
     #[must_use]
     pub fn client(mut self, name: &str, version: &str) -> Self {
-        self.client = HeaderValue::from_str(&format!("{name}/{version}")).ok();
+        self.own().client = HeaderValue::from_str(&format!("{name}/{version}")).ok();
         self
     }
 
@@ -80,7 +85,7 @@ impl Http {
         mut self,
         read: impl Fn(&(dyn StdError + 'static)) -> NetworkFailure + Send + Sync + 'static,
     ) -> Self {
-        self.network = Some(Arc::new(read));
+        self.own().network = Some(Arc::new(read));
         self
     }
 
@@ -91,7 +96,7 @@ impl Http {
         mut self,
         is_idempotent: impl Fn(&Method, &str) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.idempotent = Some(Arc::new(is_idempotent));
+        self.own().idempotent = Some(Arc::new(is_idempotent));
         self
     }
 
@@ -113,20 +118,21 @@ impl Http {
         mut self,
         read: impl Fn(StatusCode, &HeaderMap) -> Option<Outcome> + Send + Sync + 'static,
     ) -> Self {
-        self.judge = Some(Arc::new(read));
+        self.own().judge = Some(Arc::new(read));
         self
     }
 
     /// What one's own predicate says of a response.
     #[inline]
     pub(crate) fn own_reading(&self, status: StatusCode, headers: &HeaderMap) -> Option<Outcome> {
-        self.judge.as_ref().and_then(|read| read(status, headers))
+        let read = self.own.as_ref()?.judge.as_ref()?;
+        read(status, headers)
     }
 
-    pub(crate) fn is_idempotent(&self, method: &Method, path: &str) -> bool {
-        self.idempotent
-            .as_ref()
-            .is_some_and(|is_idempotent| is_idempotent(method, path))
+    #[inline]
+    pub(crate) fn is_idempotent<'p>(&self, method: &Method, path: impl FnOnce() -> &'p str) -> bool {
+        let own = self.own.as_ref().and_then(|own| own.idempotent.as_ref());
+        own.is_some_and(|is_idempotent| is_idempotent(method, path()))
     }
 
     /// Writes what the server may know of an attempt.
@@ -159,7 +165,7 @@ impl Http {
             sending.left,
             sending.call_left,
         );
-        if let Some(client) = &self.client {
+        if let Some(client) = self.own.as_ref().and_then(|own| own.client.as_ref()) {
             headers.insert(tags::CLIENT, client.clone());
         }
         if let Some(feature) = feature {
@@ -168,7 +174,8 @@ impl Http {
     }
 
     pub(crate) fn network(&self, error: &(dyn StdError + 'static), classifier: &Classifier) -> Outcome {
-        classifier.network(match &self.network {
+        let own = self.own.as_ref().and_then(|own| own.network.as_ref());
+        classifier.network(match own {
             Some(read) => read(error),
             None => errors::read(error),
         })
@@ -188,14 +195,38 @@ pub(crate) struct Has {
 
 /// What is kept of an HTTP request.
 pub struct KeptRequest<B> {
+    /// The first attempt, until it is sent; then the place where the next one is made.
+    first: Option<Request<ReplayBody<B>>>,
+    /// For the later ones.
     head: KeptHead,
     body: ReplaySource<B>,
     feature: Option<Box<HeaderValue>>,
     has: Has,
-    /// Whether the policy allows a second attempt at all.
-    again: bool,
+    /// Whom the target takes the sender for, where no head is kept.
+    caller: u64,
     /// How long bodies of responses may pause.
     pause: Option<Duration>,
+}
+
+impl<B: Body<Data = Bytes>> KeptRequest<B> {
+    /// An attempt after the first.
+    #[cold]
+    fn again(&mut self, kind: AttemptKind) -> Option<Request<ReplayBody<B>>> {
+        if kind == AttemptKind::Hedge && !self.body.is_complete() {
+            return None;
+        }
+        let body = self.body.attempt(Patience::NONE)?;
+        let head = self.head.again(tags::MOST)?;
+        Some(Request::from_parts(head, body))
+    }
+
+    #[inline]
+    fn extensions(&self) -> Option<&Extensions> {
+        match &self.first {
+            Some(first) => Some(first.extensions()),
+            None => self.head.extensions(),
+        }
+    }
 }
 
 impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
@@ -205,31 +236,49 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
     #[inline]
     fn accept(&self, request: Request<B>, policy: &ServicePolicy) -> (Asked, Self::Kept) {
         let (mut head, body) = request.into_parts();
-        let by_hand = self.is_idempotent(&head.method, head.uri.path());
+        let by_hand = self.is_idempotent(&head.method, || head.uri.path());
         let idempotent = note_idempotency(&head.method, &mut head.headers, by_hand, policy);
-        let (tags, grpc) = tags::look(&head.headers);
-        let left = if tags {
-            tags::Received::left_of_tagged(&head.headers)
-        } else {
-            None
-        };
-        let own = (head.extensions.get::<Tags>(), head.extensions.get::<Context>());
-        let (mut asked, feature) = read_request(idempotent, left, own, policy);
         // Kept for every request: one that must not be done twice is still sent again where the connection
         // was refused and it was never sent at all.
-        let body = ReplaySource::new(body, policy.replay_limit);
-        asked.replayable = body.can_replay();
-        let retries = asked.overrides.retries.unwrap_or(policy.target.call.retries);
+        let mut body = ReplaySource::new(body, policy.replay_limit);
+        let replayable = body.can_replay();
+        let plain = head.extensions.is_empty();
+        let own: Option<&Tags> = if plain { None } else { head.extensions.get() };
+        let retries = own.and_then(|own| own.max_retries);
+        let again = retries.unwrap_or(policy.target.call.retries) > 0 || policy.target.hedge.is_some();
+        let (kept, seen) = if again && replayable {
+            KeptHead::copy(&head)
+        } else {
+            (KeptHead::extensions_of(&head), Seen::of(&head.headers))
+        };
+        let (mut asked, feature) = if plain && !seen.tags {
+            let asked = Asked {
+                idempotent,
+                ..Asked::default()
+            };
+            (asked, None)
+        } else {
+            let left = if seen.tags {
+                tags::Received::left_of_tagged(&head.headers)
+            } else {
+                None
+            };
+            let (asked, feature) = read_request(idempotent, left, (own, head.extensions.get()), policy);
+            (asked, feature.map(Box::new))
+        };
+        asked.replayable = replayable;
+        let first = body.first();
         let kept = KeptRequest {
-            head: KeptHead::new(head),
+            first: Some(Request::from_parts(head, first)),
+            head: kept,
             body,
-            feature: feature.map(Box::new),
+            feature,
             has: Has {
-                tags,
-                grpc,
+                tags: seen.tags,
+                grpc: seen.grpc,
                 inside: policy.tags,
             },
-            again: retries > 0 || policy.target.hedge.is_some(),
+            caller: 0,
             pause: policy.body_timeout,
         };
         (asked, kept)
@@ -237,18 +286,19 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
 
     #[inline]
     fn attempt(&self, kept: &mut Self::Kept, sending: &Sending) -> Option<Self::Attempt> {
-        if sending.attempt.kind == AttemptKind::Hedge && !kept.body.is_complete() {
-            return None;
+        let patience = Patience::new(kept.pause, sending.until);
+        if kept.first.is_none() {
+            kept.first = kept.again(sending.attempt.kind);
         }
-        let patience = Patience {
-            pause: kept.pause,
-            until: sending.until,
-        };
-        let body = kept.body.attempt(patience)?;
-        let again = kept.again && kept.body.can_replay();
-        let mut head = kept.head.attempt(again, tags::MOST)?;
-        self.write_tags(&mut head.headers, kept.has, kept.feature.as_deref(), sending);
-        Some(Request::from_parts(head, body))
+        // Written where it stands and then taken: a request is some hundred bytes, and each move copies them.
+        if let Some(request) = &mut kept.first {
+            if !kept.head.is_copied() {
+                kept.caller = head::caller_of(request.headers());
+            }
+            request.body_mut().patience = patience;
+            self.write_tags(request.headers_mut(), kept.has, kept.feature.as_deref(), sending);
+        }
+        kept.first.take()
     }
 
     #[inline]
@@ -257,21 +307,25 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
     }
 
     fn caller(&self, kept: &Self::Kept) -> u64 {
-        kept.head.caller()
+        match &kept.first {
+            Some(first) => head::caller_of(first.headers()),
+            None => kept.head.caller().unwrap_or(kept.caller),
+        }
     }
 
     #[inline]
     fn context<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Context> {
-        kept.head.extensions()?.get()
+        kept.extensions()?.get()
     }
 
     #[inline]
     fn classifier<'k>(&self, kept: &'k Self::Kept) -> Option<&'k Classifier> {
-        kept.head.extensions()?.get::<Tags>()?.classifier.as_ref()
+        kept.extensions()?.get::<Tags>()?.classifier.as_ref()
     }
 }
 
 /// Whether a request may be done twice, by its method or its key. Gives it a key where the policy says so.
+#[inline]
 pub(crate) fn note_idempotency(
     method: &Method,
     headers: &mut HeaderMap,

@@ -38,8 +38,8 @@ enum Source<B> {
     Empty,
     /// Passed through and not kept.
     Once(Pin<Box<B>>),
-    /// Kept while it passes.
-    Kept(Reader<B>),
+    /// Kept while it passes. On the heap, so that requests without a body stay small: a request is moved several times.
+    Kept(Box<Reader<B>>),
 }
 
 struct Reader<B> {
@@ -78,6 +78,7 @@ enum Origin<B> {
 
 impl<B: Body<Data = Bytes>> ReplaySource<B> {
     /// Keeps up to `limit` bytes; zero for a body that is sent once.
+    #[inline]
     pub(super) fn new(body: B, limit: usize) -> Self {
         if body.is_end_stream() {
             return Self(Some(Origin::Empty));
@@ -101,6 +102,7 @@ impl<B: Body<Data = Bytes>> ReplaySource<B> {
     }
 
     /// Whether another attempt can be made.
+    #[inline]
     pub(super) fn can_replay(&self) -> bool {
         match &self.0 {
             Some(Origin::Empty) => true,
@@ -118,6 +120,19 @@ impl<B: Body<Data = Bytes>> ReplaySource<B> {
                 kept.rest.is_none() && !kept.lost
             }
             Some(Origin::Once(_)) | None => false,
+        }
+    }
+
+    /// The body of the first attempt, which there always is.
+    #[inline]
+    pub(super) fn first(&mut self) -> ReplayBody<B> {
+        let source = match &self.0 {
+            Some(Origin::Empty) | None => Source::Empty,
+            Some(Origin::Once(_) | Origin::Kept(_)) => self.next_source().unwrap_or(Source::Empty),
+        };
+        ReplayBody {
+            source,
+            patience: Patience::NONE,
         }
     }
 
@@ -151,7 +166,7 @@ impl<B: Body<Data = Bytes>> ReplaySource<B> {
                     trailers_sent: false,
                 };
                 self.0 = Some(Origin::Kept(shared));
-                Some(Source::Kept(reader))
+                Some(Source::Kept(Box::new(reader)))
             }
         }
     }

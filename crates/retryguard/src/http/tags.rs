@@ -154,6 +154,7 @@ impl Received {
 
 /// Writes what a client says of one attempt. What a server takes for granted is left out: that it is the first attempt, and
 /// the usual criticality. A request that has tags already, because it is passed on, is given all of them.
+#[inline]
 pub(crate) fn write_attempt(
     headers: &mut HeaderMap,
     tagged: bool,
@@ -186,6 +187,7 @@ pub(crate) fn write_attempt(
 
 /// A span as a number of milliseconds. The first attempts of a service all have the same time left, so that the thread
 /// keeps the last values: making one takes two allocations.
+#[inline]
 fn millis(left: Duration) -> HeaderValue {
     const KEPT: usize = 4;
     const ZERO: (u64, HeaderValue) = (0, HeaderValue::from_static("0"));
@@ -248,21 +250,35 @@ pub(crate) fn is_tagged(headers: &HeaderMap) -> bool {
     headers.len() > MANY || headers.keys().any(|name| is_tag(name.as_str().as_bytes()))
 }
 
-/// Whether there are tags among the headers of a request, as [`is_tagged`] says, and whether it is one of gRPC: one look at
-/// each header for both.
-#[inline]
-pub(crate) fn look(headers: &HeaderMap) -> (bool, bool) {
-    let (mut tagged, mut grpc) = (false, false);
-    for (name, value) in headers {
+/// What is seen of a request in one look at each of its headers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// Tags of ours, or gRPC's timeout.
+    pub(crate) tags: bool,
+    /// It is a request of gRPC.
+    pub(crate) grpc: bool,
+}
+
+impl Seen {
+    #[inline(always)]
+    pub(crate) fn look(&mut self, name: &HeaderName, value: &HeaderValue) {
         let name = name.as_str().as_bytes();
         // The first letter tells most of the others apart.
         match name.first() {
-            Some(b'r' | b'g') => tagged |= is_tag(name),
-            Some(b'c') => grpc |= name == b"content-type" && is_grpc_type(value),
+            Some(b'r' | b'g') => self.tags |= is_tag(name),
+            Some(b'c') => self.grpc |= name == b"content-type" && is_grpc_type(value),
             _ => {}
         }
     }
-    (tagged, grpc)
+
+    #[inline]
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let mut seen = Self::default();
+        for (name, value) in headers {
+            seen.look(name, value);
+        }
+        seen
+    }
 }
 
 /// Whether a header is a tag of ours, or gRPC's timeout.
@@ -418,7 +434,10 @@ mod tests {
 
     #[test]
     fn tags_and_grpc_are_seen() {
-        let of = |name: &'static str, value: &'static str| look(&headers(&[(name, value)]));
+        let of = |name: &'static str, value: &'static str| {
+            let seen = Seen::of(&headers(&[(name, value)]));
+            (seen.tags, seen.grpc)
+        };
         assert_eq!(of("retryguard-attempt", "2"), (true, false));
         assert_eq!(of("grpc-timeout", "1S"), (true, false));
         assert_eq!(of("content-type", "application/grpc+proto"), (false, true));

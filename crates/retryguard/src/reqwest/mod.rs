@@ -213,7 +213,7 @@ impl Client {
             }
         };
         let response = response.map_err(|error| without_tls(error.map(|attempt| attempt.error)))?;
-        Ok(bounded(response, Patience { pause, until }))
+        Ok(bounded(response, Patience::new(pause, until)))
     }
 }
 

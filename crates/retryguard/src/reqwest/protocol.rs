@@ -45,7 +45,7 @@ impl Protocol<Tagged> for Reqwest {
             tags: own,
         } = tagged;
         let method = request.method().clone();
-        let by_hand = self.http.is_idempotent(&method, request.url().path());
+        let by_hand = self.http.is_idempotent(&method, || request.url().path());
         let idempotent = note_idempotency(&method, request.headers_mut(), by_hand, policy);
         let received = tags::Received::left(request.headers());
         let (asked, feature) = read_request(idempotent, received, (Some(&own), None), policy);

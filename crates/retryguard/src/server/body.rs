@@ -65,17 +65,11 @@ pin_project! {
 impl<B> ServerBody<B> {
     /// A handler's body. `inside` is held until it has ended; the rest is not wanted after `until`.
     #[inline]
-    pub(super) fn handler(body: B, inside: Option<Inside>, until: Option<tokio::time::Instant>) -> Self
-    where
-        B: Body,
-    {
+    pub(super) fn handler(body: B, inside: Option<Inside>, until: Option<tokio::time::Instant>) -> Self {
         Self {
-            // Most bodies of refusals and redirects are empty, and some servers never poll those.
-            place: inside
-                .filter(|_| !body.is_end_stream())
-                .map_or(Place::None, Place::Whole),
+            place: inside.map_or(Place::None, Place::Whole),
             source: Source::Handler { body },
-            pause: Pause::new(Patience { pause: None, until }),
+            pause: Pause::new(Patience::new(None, until)),
         }
     }
 

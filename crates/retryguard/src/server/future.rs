@@ -64,9 +64,16 @@ pin_project! {
         S: Service<Request<A>>,
     {
         Refused { answer: Answer },
-        Waiting { service: S, request: Option<Request<A>> },
+        // On the heap: few servers have a queue, and every request has a place for its stage.
+        Waiting { waiting: Box<Waiting<S, A>> },
         Working { #[pin] future: S::Future },
     }
+}
+
+/// A request that waits for its turn.
+struct Waiting<S, A> {
+    service: S,
+    request: Option<Request<A>>,
 }
 
 impl<S, A> ServerFuture<S, A>
@@ -100,8 +107,10 @@ where
         let mut context = Some(context);
         let stage = if inside.as_ref().is_some_and(Inside::must_wait) {
             Stage::Waiting {
-                service,
-                request: Some(request),
+                waiting: Box::new(Waiting {
+                    service,
+                    request: Some(request),
+                }),
             }
         } else {
             Stage::Working {
@@ -141,22 +150,24 @@ where
                         if let Some(inside) = this.inside.as_mut() {
                             inside.end(has_failed(&result, this.manner.grpc));
                         }
-                        // The place goes with the body, or is given back here.
-                        let inside = this.inside.take().filter(|_| this.manner.holds_bodies);
-                        let context = this.context.take();
-                        let retried = context.as_ref().map_or(0, Context::retried);
-                        if let Some(context) = context {
-                            context.recycle();
-                        }
+                        let retried = this.context.take().map_or(0, Context::recycle);
+                        // The place goes with the body, or is given back here. Most bodies of refusals and redirects are
+                        // empty, and some servers never poll those.
+                        let holds = this.manner.holds_bodies
+                            && result
+                                .as_ref()
+                                .is_ok_and(|response| !response.body().is_end_stream());
+                        let place = if holds { this.inside.take() } else { None };
+                        *this.inside = None;
                         return Poll::Ready(result.map(|mut response| {
                             refuse::mark_retried(&mut response, retried);
                             let until = this.manner.body_until;
-                            response.map(|body| ServerBody::handler(body, inside, until))
+                            response.map(|body| ServerBody::handler(body, place, until))
                         }));
                     }
                     break;
                 }
-                StageProjection::Waiting { service, request } => {
+                StageProjection::Waiting { waiting } => {
                     let turn = this
                         .inside
                         .as_mut()
@@ -164,10 +175,10 @@ where
                     if turn.is_pending() {
                         break;
                     }
-                    let Some(request) = request.take() else {
+                    let Some(request) = waiting.request.take() else {
                         return Poll::Pending;
                     };
-                    context::enter(this.context, || service.call(request))
+                    context::enter(this.context, || waiting.service.call(request))
                 }
             };
             this.stage.set(Stage::Working { future });

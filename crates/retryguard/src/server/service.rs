@@ -18,7 +18,7 @@ use super::{
     shared::{Rules, Shared},
     trust::{self, Mapping},
 };
-use crate::{clock, context, error::BoxError, http::tags};
+use crate::{clock, context, error::BoxError, http::tags::Seen};
 
 /// A server under a policy.
 #[derive(Clone)]
@@ -71,8 +71,8 @@ where
         if self.version != self.shared.version() {
             (self.version, self.rules) = self.shared.rules();
         }
-        let (tagged, grpc) = tags::look(request.headers());
-        let received = trust::read(&mut request, tagged, self.rules.trust, self.mapping.as_ref());
+        let Seen { tags, grpc } = Seen::of(request.headers());
+        let received = trust::read(&mut request, tags, self.rules.trust, self.mapping.as_ref());
         let left = trust::earlier(received.left, self.rules.deadline);
         if left.is_some_and(|left| left.is_zero()) {
             self.shared.count_shed("deadline", received.criticality);

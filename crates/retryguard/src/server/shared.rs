@@ -58,8 +58,12 @@ impl Rules {
 
     /// Whether a path is served whatever the load.
     #[inline]
-    pub(super) fn exempts<'r>(&self, path: impl Fn() -> &'r str) -> bool {
-        self.exempt.iter().any(|exempt| exempt == path())
+    pub(super) fn exempts<'r>(&self, path: impl FnOnce() -> &'r str) -> bool {
+        if self.exempt.is_empty() {
+            return false;
+        }
+        let path = path();
+        self.exempt.iter().any(|exempt| exempt == path)
     }
 }
 
@@ -93,11 +97,15 @@ enum Waiting {
 pub(super) struct Inside {
     shared: Arc<Shared>,
     entry: Option<Entry>,
-    ticket: Ticket,
-    /// When the work on it began, where that is of use.
-    began: Option<Instant>,
+    /// When the work on it began, where that is of use; never otherwise.
+    began: Instant,
     /// How the work ended; `None` where it was given up.
     failed: Option<bool>,
+    /// Whether it is of use to know how long a request takes that does not fail.
+    measured: bool,
+    /// When the handler had answered, where that is of use. Not when the body has ended: how fast a client reads says nothing of
+    /// the server's load.
+    answered: Instant,
 }
 
 impl Shared {
@@ -205,8 +213,13 @@ impl Shared {
             Some(shed) => Some(shed.admit(arrival, ticket, now, &mut Random)?),
             None => None,
         };
+        let measured = state.shed.as_ref().is_some_and(Shed::counts_ends);
         let waits = entry.as_ref().is_some_and(Entry::must_wait);
-        let began = (state.has_queue && !waits).then_some(now);
+        let began = if state.has_queue && !waits {
+            now
+        } else {
+            Instant::NEVER
+        };
         drop(state);
         let handles = self.handles();
         if arrival.again {
@@ -219,10 +232,37 @@ impl Shared {
         Ok(Inside {
             shared: self.clone(),
             entry,
-            ticket,
             began,
             failed: None,
+            measured,
+            answered: Instant::NEVER,
         })
+    }
+
+    /// A request leaves whose work began then, ended so, and was answered then.
+    fn leave(&self, entry: Entry, began: Instant, failed: Option<bool>, answered: Instant) {
+        let took = (began != Instant::NEVER).then(|| self.clock.now().since(began));
+        let mut state = self.lock();
+        if !state.queue.is_empty() {
+            state.queue.remove(&entry.ticket());
+        }
+        if !state.sending.is_empty() {
+            state.sending.remove(&entry.ticket());
+        }
+        if let Some(shed) = &mut state.shed {
+            if let Some(took) = took {
+                shed.on_work_time(took);
+            }
+            if let Some(failed) = failed
+                && answered != Instant::NEVER
+            {
+                shed.on_end(&entry, failed, answered);
+            }
+            shed.leave(entry);
+            if state.has_queue {
+                state.pass_turns();
+            }
+        }
     }
 
     pub(super) fn count_shed(&self, reason: &'static str, criticality: Criticality) {
@@ -290,7 +330,8 @@ struct Held {
 impl SendingPlace {
     /// Registers the place of a response that is sent in several parts.
     pub(super) fn new(inside: Inside) -> Arc<Self> {
-        let (shared, ticket) = (Arc::clone(&inside.shared), inside.ticket);
+        let shared = Arc::clone(&inside.shared);
+        let ticket = inside.entry.as_ref().map(Entry::ticket);
         let held = Held {
             inside: Some(inside),
             progress: shared.clock.now(),
@@ -298,7 +339,10 @@ impl SendingPlace {
         let place = Arc::new(Self {
             held: Mutex::new(held),
         });
-        shared.lock().sending.insert(ticket, Arc::downgrade(&place));
+        // Without a bound no request is refused for want of a place.
+        if let Some(ticket) = ticket {
+            shared.lock().sending.insert(ticket, Arc::downgrade(&place));
+        }
         place
     }
 
@@ -330,6 +374,9 @@ impl Inside {
     /// The work has ended, well or not.
     pub(super) fn end(&mut self, failed: bool) {
         self.failed = Some(failed);
+        if failed || self.measured {
+            self.answered = self.shared.clock.now();
+        }
     }
 
     /// Whether requests are refused for want of a place at present.
@@ -349,19 +396,23 @@ impl Inside {
     /// Waits for the request's turn.
     pub(super) fn poll_turn(&mut self, waker: &Waker) -> Poll<()> {
         let now = self.shared.clock.now();
+        let Some(entry) = &mut self.entry else {
+            return Poll::Ready(());
+        };
+        let ticket = entry.ticket();
         let mut state = self.shared.lock();
-        match state.queue.get_mut(&self.ticket) {
+        match state.queue.get_mut(&ticket) {
             Some(Waiting::Turn) => {
-                state.queue.remove(&self.ticket);
-                if let (Some(shed), Some(entry)) = (&mut state.shed, &mut self.entry) {
+                state.queue.remove(&ticket);
+                if let Some(shed) = &mut state.shed {
                     shed.start(entry, now);
                 }
-                self.began = Some(now);
+                self.began = now;
                 return Poll::Ready(());
             }
             Some(Waiting::Asleep(known)) => known.clone_from(waker),
             None => {
-                state.queue.insert(self.ticket, Waiting::Asleep(waker.clone()));
+                state.queue.insert(ticket, Waiting::Asleep(waker.clone()));
             }
         }
         Poll::Pending
@@ -369,30 +420,11 @@ impl Inside {
 }
 
 impl Drop for Inside {
+    #[inline]
     fn drop(&mut self) {
-        let took = self.began.map(|began| self.shared.clock.now().since(began));
-        let mut state = self.shared.lock();
-        if !state.queue.is_empty() {
-            state.queue.remove(&self.ticket);
+        if let Some(entry) = self.entry.take() {
+            self.shared.leave(entry, self.began, self.failed, self.answered);
         }
-        if !state.sending.is_empty() {
-            state.sending.remove(&self.ticket);
-        }
-        if let (Some(shed), Some(entry)) = (&mut state.shed, self.entry.take()) {
-            if let Some(took) = took {
-                shed.on_work_time(took);
-            }
-            if let Some(failed) = self.failed
-                && (failed || shed.counts_ends())
-            {
-                shed.on_end(&entry, failed, self.shared.clock.now());
-            }
-            shed.leave(entry);
-            if state.has_queue {
-                state.pass_turns();
-            }
-        }
-        drop(state);
         self.shared.handles().serving.decrement(1.0);
     }
 }

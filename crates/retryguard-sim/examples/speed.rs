@@ -33,9 +33,9 @@ fn main() {
     if let Some(clients) = argument(2).and_then(|it| it.parse().ok()) {
         let before = resident();
         let speed = world(&match argument(3).as_deref() {
-            None => closed_world(clients, events, OVERLOADED, POLICY),
-            Some("default") => closed_world(clients, events, LIGHT, DEFAULT),
-            Some(_) => closed_world(clients, events, LIGHT, POLICY),
+            None => closed_world(clients, events, &OVERLOADED, POLICY),
+            Some("default") => closed_world(clients, events, &LIGHT, DEFAULT),
+            Some(_) => closed_world(clients, events, &LIGHT, POLICY),
         });
         println!(
             "clients {clients} {speed:.0} {:.0}",
@@ -59,12 +59,13 @@ fn open_world(events: f64) -> String {
 }
 
 /// As many clients as wanted, who together call as often.
-fn closed_world(clients: u32, events: f64, workers: u32, policy: &str) -> String {
-    let think = f64::from(clients) / 1.5;
-    let seconds = events / 1.5 / 3.4;
+fn closed_world(clients: u32, events: f64, load: &Load, policy: &str) -> String {
+    let Load { rate, workers, time } = load;
+    let think = f64::from(clients) / rate;
+    let seconds = events / rate / 3.4;
     format!(
         "duration: {seconds:.0}s\ndrain: 0s\nstep: {:.0}s\nservices:\n  b: {{workers: {workers}, queue: 49, time: {{exponential: \
-         1s}}}}\nclients:\n  a: {{calls: b, users: {clients}, think: {{exponential: {think:.0}s}}}}\n{policy}",
+         {time}}}}}\nclients:\n  a: {{calls: b, users: {clients}, think: {{exponential: {think:.0}s}}}}\n{policy}",
         (seconds / 100.0).max(1.0)
     )
 }
@@ -76,10 +77,26 @@ const POLICY: &str = "policies:\n  - name: p\n    policy: {maxRetries: 3, initia
 const DEFAULT: &str =
     "policies:\n  - name: p\n    policy: {maxRetries: 3, initialDelay: 1s, maxDelay: 1h, deadline: off}\n";
 
-/// Workers of the service: fewer than the load needs, and so many that no call is rejected, under which both policies make the
-/// same calls.
-const OVERLOADED: u32 = 1;
-const LIGHT: u32 = 10;
+/// How often all clients together call, in a second, and what the service can do.
+struct Load {
+    rate: f64,
+    workers: u32,
+    time: &'static str,
+}
+
+/// More calls than the service can do.
+const OVERLOADED: Load = Load {
+    rate: 1.5,
+    workers: 1,
+    time: "1s",
+};
+
+/// No call is rejected, so that every policy makes the same calls. Ten million clients think for a week each.
+const LIGHT: Load = Load {
+    rate: 15.0,
+    workers: 10,
+    time: "100ms",
+};
 
 /// The page about growth. Each row is a process of its own; the best of three runs.
 fn growth() -> String {
@@ -121,7 +138,7 @@ const GROWTH: &str = "\
 Written by `cargo run --release -p retryguard-sim --example speed -- growth > docs/evidence/simulator-growth.md`; not compared by a test,
 because speed differs between machines.
 
-One service with 10 workers and a mean service time of 1 s, and so many clients who think and call each by themselves, 1.5 calls a second in all:
+One service with 10 workers and a mean service time of 100 ms, and so many clients who think and call each by themselves, 15 calls a second in all:
 no call is rejected, so that both policies make the same calls. Millions of logical events (arrivals and departures) a second of processor
 time on one thread, the best of three runs, each in a process of its own: with a policy that keeps no state, and with the default policy
 (guard, budget, breaker, adaptive limit), where every client that calls has a target of its own. The memory is that of the whole world

@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
-use rayon::prelude::*;
-use retryguard_model::{Format, Model, Options, Properties, Which, sweep};
-use retryguard_tune::{Report, Row, answers};
+use retryguard_model::{Format, Options, Which, sweep};
+use retryguard_tune::{ModelFile, ModelFileError, Report, Row, answers};
 
 use crate::modelled::{World, Wrong, exit};
 use crate::output::print;
@@ -115,78 +114,37 @@ impl Check {
     }
 
     fn run_model(&self, path: &Path) -> anyhow::Result<()> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the model {}", path.display()))
-            .map_err(Wrong)?;
-        let name = path.display().to_string();
-        let model = Model::parse(&text).map_err(|e| anyhow!(e.render(&name, &text, "")))?;
+        let model = ModelFile::read(path).map_err(usage)?;
         let instances = sweep::instances(&self.constants).map_err(|refused| Wrong(refused.into()))?;
+        let options = self.options();
         if let Some(export) = self.export {
             let [constants] = instances.as_slice() else {
                 return Err(Wrong(anyhow!("--export takes one value for each constant, not a range")).into());
             };
-            let which = if self.reduced {
-                Which::Reduced
-            } else {
-                Which::Written
+            let which = match self.reduced {
+                true => Which::Reduced,
+                false => Which::Written,
             };
             let format = match export {
                 Export::Dot => Format::Dot,
                 Export::Drn => Format::Drn,
             };
-            let exported = retryguard_model::export(&model, constants, &self.options(), format, which)
-                .map_err(|e| refused(&e, e.render(&name, &text, "")))?;
-            return print(&exported);
+            return print(&model.export(constants, &options, format, which).map_err(usage)?);
         }
-        let asked = self.property_texts()?;
-        let asked: Vec<(&str, &str)> = asked
-            .iter()
-            .map(|(name, text)| (name.as_str(), text.as_str()))
-            .collect();
-        let render = |e: &retryguard_model::Error| refused(e, e.render_among(&name, &text, &asked));
-        let properties = Properties::parse_among(&asked).map_err(|e| render(&e))?;
-        if properties.is_empty() {
-            return Err(Wrong(anyhow!(
-                "nothing is asked: give --prop 'P=? [ F … ]' or --props FILE"
-            ))
-            .into());
+        let solved = model.solve(&self.property_texts()?, &instances, &options);
+        let solved = solved.map_err(usage)?;
+        if !solved.rows.is_empty() {
+            self.print_rows(&solved.rows, &[])?;
         }
-        let options = self.options();
-        let solved: Vec<_> = instances
-            .par_iter()
-            .map(|constants| answers::rows(&model, &properties, constants, &options))
-            .collect();
-        let mut all = Vec::new();
-        let mut messages: Vec<String> = Vec::new();
-        for (result, constants) in solved.into_iter().zip(&instances) {
-            let placed = |e: &retryguard_model::Error| {
-                let error = render(e);
-                if instances.len() > 1 {
-                    error.context(format!("with {}", answers::constants_text(constants)))
-                } else {
-                    error
-                }
-            };
-            let (answered, unanswered) = result.map_err(|e| placed(&e))?;
-            all.extend(answered);
-            messages.extend(
-                unanswered
-                    .iter()
-                    .map(|refused| format!("{:#}", placed(&refused.error))),
-            );
-        }
-        if !all.is_empty() {
-            self.print_rows(&all, &[])?;
-        }
-        // A property that is refused does not stop the others; it is reported after them.
-        match messages.is_empty() {
+        match solved.unanswered.is_empty() {
             true => Ok(()),
-            false => Err(anyhow!(messages.join("\n"))),
+            false => Err(anyhow!(solved.unanswered.join("\n"))),
         }
     }
 
     fn run_policy(&self) -> anyhow::Result<()> {
-        let lowered = self.world.lower().map_err(Wrong)?;
+        let service = self.world.service(None).map_err(Wrong)?;
+        let lowered = service.lower().map_err(|error| Wrong(error.into()))?;
         for loss in &lowered.losses {
             eprintln!("loss: {loss}");
         }
@@ -198,19 +156,13 @@ impl Check {
         // The search for better settings takes a hundred solves and more, so that it is made for a picture only.
         let better = match &self.svg {
             None => None,
-            Some(picture) => {
-                let world = World {
-                    pattern: Some(lowered.pattern().into()),
-                    ..self.world.clone()
-                };
-                Some(tuned(&world, &lowered, MORE_TIME, Some(picture))?)
-            }
+            Some(picture) => Some(tuned(&service, &lowered, MORE_TIME, Some(picture))?),
         };
         let report = Report::new(
-            self.world.service.clone().unwrap_or_default(),
+            service.name().to_owned(),
             &lowered,
             &rows,
-            &self.world.as_retries()?,
+            &service.as_retries()?,
             better.as_ref().map(|(search, found)| (search, found)),
         )?;
         print(&if self.json {
@@ -247,12 +199,11 @@ impl Check {
     }
 }
 
-/// A constant that was given wrongly, or not at all, is for the user to give differently; everything else is the model's.
-fn refused(error: &retryguard_model::Error, message: String) -> anyhow::Error {
-    use retryguard_model::Error::{GivenConstant, OpenConstant};
-    match error {
-        GivenConstant { .. } | OpenConstant { .. } => Wrong(anyhow!(message)).into(),
-        _ => anyhow!(message),
+/// What the user has to give differently exits with 2.
+fn usage(error: ModelFileError) -> anyhow::Error {
+    match error.is_usage() {
+        true => Wrong(error.into()).into(),
+        false => error.into(),
     }
 }
 
@@ -263,7 +214,7 @@ fn likelihood(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Many instances may be built at once; the line shows whichever spoke last.
+/// Many instances may be built at once; the line shows the last report of any of them.
 fn show_progress(states: u64) {
     eprint!("\r{states} states … ");
 }

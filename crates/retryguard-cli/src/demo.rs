@@ -72,11 +72,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// The user's own policy. Mistakes are told before anything is started.
+/// The user's own policy. Mistakes are reported before anything is started.
 fn own(path: &Path) -> anyhow::Result<Own> {
     let name = path.display().to_string();
-    let file = foreign::read(path)?;
-    let policy = foreign::policy(&file, &name)?;
+    let (file, policy) = foreign::policy(path)?;
     let services = policy.services().count();
     let known = |service: &str| Name::ALL.iter().any(|name| name.as_str() == service);
     if services > 0 && !policy.services().any(|(service, _)| known(service)) {

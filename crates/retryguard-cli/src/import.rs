@@ -10,9 +10,8 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use retryguard_policy::{Policy, reading::nearest};
 use retryguard_translate::{Format, PolicyFile, Target, render};
-use serde_json::json;
 
-use crate::{foreign, output};
+use crate::output::{self, put};
 
 /// Read the retry settings of another system as a policy; what a policy cannot express is listed by line.
 ///
@@ -104,26 +103,14 @@ impl Import {
                 Format::ALL.map(Format::as_str).join(", ")
             );
         };
-        // A policy that we write and cannot read would be a mistake of ours: it must not go unnoticed.
+        // The written policy is read once more: an import that writes an unreadable policy must not go unnoticed.
         Policy::parse(&imported.policy).map_err(|mistakes| anyhow::anyhow!("{name}: {mistakes}"))?;
         for note in &imported.notes {
             eprintln!("{name}:{}: {}: {}", note.line, note.kind.as_str(), note.message);
         }
-        let text = if self.json {
-            let notes: Vec<_> = imported
-                .notes
-                .iter()
-                .map(|note| json!({"line": note.line, "kind": note.kind.as_str(), "message": note.message}))
-                .collect();
-            let object = json!({
-                "file": name,
-                "format": imported.format.as_str(),
-                "policy": imported.policy,
-                "notes": notes,
-            });
-            format!("{object:#}\n")
-        } else {
-            imported.policy
+        let text = match self.json {
+            true => imported.json(&name),
+            false => imported.policy,
         };
         put(self.out.as_deref(), &text)
     }
@@ -137,7 +124,10 @@ impl Render {
     fn answer(&self) -> anyhow::Result<()> {
         let name = self.file.display().to_string();
         let file = PolicyFile::of(text_of(&self.file)?, None).with_context(|| name.clone())?;
-        let policy = foreign::policy(&file, &name)?;
+        if let Some(imported) = &file.imported {
+            eprintln!("{}", imported.summary(&name));
+        }
+        let policy = file.policy(&name)?;
         let target = match self.to {
             To::Envoy => Target::Envoy,
             To::Istio => Target::Istio,
@@ -148,18 +138,9 @@ impl Render {
         for loss in &rendered.losses {
             eprintln!("lost: {loss}");
         }
-        let text = if self.json {
-            let losses: Vec<_> = rendered
-                .losses
-                .iter()
-                .map(|loss| json!({"service": loss.service, "what": loss.what}))
-                .collect();
-            format!(
-                "{:#}\n",
-                json!({"to": target.as_str(), "text": rendered.text, "losses": losses})
-            )
-        } else {
-            rendered.text
+        let text = match self.json {
+            true => rendered.json(target),
+            false => rendered.text,
         };
         put(self.out.as_deref(), &text)
     }
@@ -176,15 +157,4 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
         text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     }
     Ok(text)
-}
-
-fn put(out: Option<&Path>, text: &str) -> anyhow::Result<()> {
-    match out {
-        None => output::print(text),
-        Some(path) => {
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-            eprintln!("wrote {}", path.display());
-            Ok(())
-        }
-    }
 }

@@ -47,19 +47,20 @@ pub(crate) struct Init {
 }
 
 impl Init {
-    pub(crate) fn run(mut self) -> ExitCode {
+    pub(crate) fn run(self) -> ExitCode {
         crate::output::exit("init", self.answer())
     }
 
-    fn answer(&mut self) -> anyhow::Result<()> {
+    fn answer(&self) -> anyhow::Result<()> {
         let printed = self.out.as_os_str() == "-";
         if !printed && self.out.exists() && !self.force {
             bail!("{} exists: give another --out, or --force", self.out.display());
         }
+        let mut draft = self.draft()?;
         if !self.yes && self.services.is_empty() && io::stdin().is_terminal() {
-            self.ask()?;
+            draft.ask(&mut question)?;
         }
-        let text = self.text()?;
+        let text = draft.text();
         let report = lint(&text)
             .map_err(|mistakes| anyhow::anyhow!("what was given does not make a policy:\n{mistakes}"))?;
         for finding in &report.findings {
@@ -71,53 +72,30 @@ impl Init {
         if printed {
             return crate::output::print(&text);
         }
-        std::fs::write(&self.out, text).with_context(|| format!("cannot write {}", self.out.display()))?;
+        crate::output::put(Some(&self.out), &text)?;
         let out = self.out.display();
-        eprintln!("wrote {out}. Next:\n  retryguard lint {out}\n  retryguard explain budget");
+        eprintln!("Next:\n  retryguard lint {out}\n  retryguard explain budget");
         Ok(())
     }
 
-    fn ask(&mut self) -> anyhow::Result<()> {
-        let services = question("Which services do you call? (names with commas)", "")?;
-        self.services = names(&services);
-        self.deadline = question("How long may a call take in all?", &self.deadline)?;
-        self.attempt_timeout = question(
-            "How long may one attempt take? (a little above the 99th percentile)",
-            &self.attempt_timeout,
-        )?;
-        let keys = question(
-            "Which of them must not do a request twice, and honour idempotency keys?",
-            "",
-        )?;
-        self.keys = names(&keys);
-        Ok(())
-    }
-
-    fn text(&self) -> anyhow::Result<String> {
-        let mut calls = Vec::new();
-        for call in &self.calls {
-            let Some((from, to)) = call.split_once(':') else {
-                bail!("--calls {call}: write FROM:TO, such as orders:payments");
-            };
-            calls.push((from.to_owned(), to.to_owned()));
-        }
-        let draft = Draft {
+    fn draft(&self) -> anyhow::Result<Draft> {
+        let calls = self.calls.iter().map(|call| {
+            let (from, to) = call
+                .split_once(':')
+                .with_context(|| format!("--calls {call}: write FROM:TO, such as orders:payments"))?;
+            Ok((from.to_owned(), to.to_owned()))
+        });
+        Ok(Draft {
             services: self.services.clone(),
-            calls,
+            calls: calls.collect::<anyhow::Result<_>>()?,
             keys: self.keys.clone(),
             deadline: self.deadline.clone(),
             attempt_timeout: self.attempt_timeout.clone(),
-        };
-        Ok(draft.text())
+        })
     }
 }
 
-fn names(text: &str) -> Vec<String> {
-    let names = text.split(',').map(str::trim);
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-fn question(words: &str, usual: &str) -> anyhow::Result<String> {
+fn question(words: &str, usual: &str) -> io::Result<String> {
     let shown = if usual.is_empty() {
         String::new()
     } else {

@@ -6,7 +6,10 @@ mod stores;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use retryguard_lab::{Configuration, Name, ServeOptions, Settings, TimeScale, settings::Capacity};
+use retryguard_lab::{
+    Configuration, Name, ServeOptions, Settings, TimeScale,
+    settings::{Addresses, Capacity},
+};
 
 /// Five real services to break: gateway, orders, payments, inventory, notifications.
 #[derive(Args)]
@@ -38,7 +41,7 @@ struct Serve {
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     policy: Option<PathBuf>,
     /// Where a service listens, or where one that runs elsewhere is: orders=127.0.0.1:8001.
-    #[arg(long = "address", value_name = "NAME=ADDRESS", value_parser = address)]
+    #[arg(long = "address", value_name = "NAME=ADDRESS", value_parser = Addresses::entry)]
     addresses: Vec<(Name, SocketAddr)>,
     /// The factor on all durations.
     #[arg(long, default_value_t = 1.0)]
@@ -118,22 +121,7 @@ fn settings(serve: &Serve) -> anyhow::Result<Settings> {
         settings.backing = serve.stores.backing(&serve.schema)?;
     }
     for (name, address) in &serve.addresses {
-        let place = Name::ALL.iter().position(|known| known == name).unwrap_or(0);
-        settings.addresses.0[place] = *address;
+        settings.addresses.set(*name, *address);
     }
     Ok(settings)
-}
-
-fn address(text: &str) -> Result<(Name, SocketAddr), String> {
-    let (name, address) = text
-        .split_once('=')
-        .ok_or_else(|| "write it as NAME=ADDRESS, such as orders=127.0.0.1:8001".to_owned())?;
-    let name = name.parse::<Name>().map_err(|error| error.to_string())?;
-    let address: SocketAddr = address
-        .parse()
-        .map_err(|_| format!("`{address}` is not an address: write one such as 127.0.0.1:8001"))?;
-    if !address.ip().is_loopback() {
-        return Err("the laboratory listens on this machine only: give a loopback address".to_owned());
-    }
-    Ok((name, address))
 }

@@ -1,16 +1,11 @@
 //! `retryguard lint FILE…`: judges policies before they are deployed.
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::ValueEnum;
-use retryguard_policy::{LARGEST_FILE, Severity, lint};
+use retryguard_policy::{LARGEST_FILE, Severity};
 use retryguard_report::lint::{Checked, Judged, annotations, findings, log, mistakes, objects};
-
-use retryguard_translate::PolicyFile;
+use retryguard_translate::lint_file;
 
 /// Judge policy files: worst-case amplification, missing jitter, retries that do not fit, and more.
 ///
@@ -79,11 +74,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Format::Sarif => format!("{:#}\n", log(&checked)),
         Format::Github => annotations(&checked),
     };
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush()) {
+    match crate::output::print(&out) {
         Ok(()) => exit_code(&checked, arguments.deny),
-        // A reader that has seen enough is not an error.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("retryguard lint: cannot write the report: {error}");
             ExitCode::from(2)
@@ -92,25 +84,14 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn judge(file: &PathBuf) -> Judged {
-    match read(file) {
-        Err(error) => Judged::Unreadable(error),
-        Ok(text) => judge_text(&file.display().to_string(), &text),
-    }
-}
-
-/// Files of other systems are imported first; their findings are in the words of the file, on its lines.
-fn judge_text(name: &str, text: &str) -> Judged {
-    let judged = match PolicyFile::of(text.to_owned(), None) {
-        Ok(PolicyFile {
-            imported: Some(imported),
-            ..
-        }) => {
-            eprintln!("{}", imported.summary(name));
-            imported.judged(text)
-        }
-        // What cannot be imported is read as a policy, and told all that is wrong with it.
-        Ok(_) | Err(_) => lint(text),
+    let text = match read(file) {
+        Err(error) => return Judged::Unreadable(error),
+        Ok(text) => text,
     };
+    let (judged, imported) = lint_file(&file.display().to_string(), &text);
+    if let Some(imported) = imported {
+        eprintln!("{imported}");
+    }
     judged.map_or_else(Judged::Mistakes, Judged::Report)
 }
 

@@ -4,7 +4,6 @@ use std::{fs, io::Write as _, path::Path, process::ExitCode};
 
 use anyhow::Context as _;
 use retryguard_lab::Interrupted;
-use serde_json::Value;
 
 /// Says on standard error why a command failed. Exits as a shell reports a signal where one ended it, else with `code`.
 pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
@@ -27,29 +26,6 @@ pub(crate) fn exit(command: &str, answer: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// The same JSON with its keys in camelCase, as all JSON that the command prints.
-pub(crate) fn camel_case(value: Value) -> Value {
-    match value {
-        Value::Object(map) => map
-            .into_iter()
-            .map(|(key, value)| (camel(&key), camel_case(value)))
-            .collect(),
-        Value::Array(values) => values.into_iter().map(camel_case).collect(),
-        value => value,
-    }
-}
-
-fn camel(key: &str) -> String {
-    let mut words = key.split('_');
-    let mut camel = words.next().unwrap_or_default().to_owned();
-    for word in words {
-        let mut letters = word.chars();
-        camel.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
-        camel.push_str(letters.as_str());
-    }
-    camel
-}
-
 /// Writes files into a folder, which is made where it is missing.
 pub(crate) fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
     for (name, text) in files {
@@ -57,8 +33,7 @@ pub(crate) fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
         }
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        eprintln!("wrote {}", path.display());
+        put(Some(&path), text)?;
     }
     Ok(())
 }
@@ -72,17 +47,15 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
+/// Writes one file.
+pub(crate) fn save(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
 
-    #[test]
-    fn keys_become_camel_case_and_values_stay() {
-        let value = json!({"p95_ms": 1, "runs": [{"not_kept": "payment_errors"}], "a": null});
-        assert_eq!(
-            camel_case(value),
-            json!({"p95Ms": 1, "runs": [{"notKept": "payment_errors"}], "a": null})
-        );
-    }
+/// Writes into a file and says so, or prints.
+pub(crate) fn put(out: Option<&Path>, text: &str) -> anyhow::Result<()> {
+    let Some(path) = out else { return print(text) };
+    save(path, text)?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
 }

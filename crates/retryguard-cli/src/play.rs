@@ -1,10 +1,6 @@
 //! `retryguard play`: the playground.
 
-use std::{
-    io::IsTerminal as _,
-    net::SocketAddr,
-    process::{Command, ExitCode, Stdio},
-};
+use std::{io::IsTerminal as _, net::SocketAddr, process::ExitCode};
 
 /// Open the playground: a local page on which policies meet storms, with sliders, an editor and ten known storms.
 ///
@@ -36,25 +32,10 @@ impl Play {
         let url = format!("http://{}/", server.address());
         crate::output::print(&format!("playground: {url}\n"))?;
         if !self.no_open && std::io::stdout().is_terminal() {
-            open(&url);
+            retryguard_play::open(&url);
         }
         let interrupted = interrupted.await?;
         drop(server);
         Err(interrupted.into())
     }
-}
-
-/// Opens the user's browser. Where that fails, the printed address is enough.
-fn open(url: &str) {
-    let program = if cfg!(target_os = "macos") {
-        "open"
-    } else {
-        "xdg-open"
-    };
-    let _ = Command::new(program)
-        .arg(url)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
 }

@@ -2,6 +2,9 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
+use retryguard_controller::config::listen::Listen;
+use retryguard_controller::process::{Stopped, serve_policies};
+
 /// Serve policies over HTTP, for clients that fetch theirs.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -34,40 +37,20 @@ struct Serve {
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let Command::Serve(arguments) = &arguments.command;
-    crate::log::to_stderr();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let served = runtime
-        .map_err(anyhow::Error::from)
-        .and_then(|runtime| runtime.block_on(serve(arguments)));
-    match served {
-        Ok(ended) => ended,
-        Err(error) => {
-            eprintln!("retryguard policy serve: {error}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-async fn serve(arguments: &Serve) -> anyhow::Result<ExitCode> {
-    use retryguard_controller::adapters::actuator::policy_server::PolicyServer;
-    use retryguard_controller::config::listen::Listen;
-    use tokio::signal::unix::{SignalKind, signal};
     let listen = Listen {
         address: arguments.listen,
         tls: None,
         token_file: arguments.token_file.clone(),
     };
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let server = PolicyServer::start(&arguments.folder, &listen, Vec::new()).await?;
-    eprintln!(
-        "serving {} on http://{}/policies",
-        server.names().join(", "),
-        server.address()
-    );
-    // SIGTERM is how a service is stopped; Ctrl-C exits as it does everywhere.
-    tokio::select! {
-        _ = interrupt.recv() => Ok(ExitCode::from(130)),
-        _ = terminate.recv() => Ok(ExitCode::SUCCESS),
+    let ready = |names: &[String], address| {
+        eprintln!("serving {} on http://{address}/policies", names.join(", "));
+    };
+    match crate::log::block_on(serve_policies(&arguments.folder, &listen, ready)) {
+        Ok(Stopped::Interrupted) => ExitCode::from(130),
+        Ok(Stopped::Terminated) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("retryguard policy serve: {error}");
+            ExitCode::from(2)
+        }
     }
 }

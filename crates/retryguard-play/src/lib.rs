@@ -5,6 +5,7 @@
 //! loaded from elsewhere.
 
 mod answer;
+mod browser;
 mod gallery;
 mod policies;
 mod server;
@@ -12,6 +13,7 @@ mod verdict;
 mod world;
 
 pub use answer::answer;
+pub use browser::open;
 pub use gallery::storms;
 pub use policies::diagnostics;
 pub use server::{Server, serve};

@@ -4,7 +4,7 @@
 //! in total, for how long it holds the network, and how much of that ends in failures. [`Lowered::costs`] answers them in seconds,
 //! [`Lowered::influences`] says which assumption they depend on most. [`Search`] tries other parameters and keeps those with the least contention
 //! for at most so much more time. [`Report`] and [`answers`] write results down; [`Prediction`] is the same question answered by closed
-//! forms. [`world::improve`] tries parameters in a simulated world instead.
+//! forms. [`ModelledService`] and [`ModelFile`] are what the command line describes. [`world::improve`] tries parameters in a simulated world instead.
 
 pub mod answers;
 mod breaker;
@@ -12,21 +12,25 @@ mod costs;
 mod influence;
 mod linted;
 mod lower;
+mod model_file;
 mod picture;
 mod prediction;
 mod report;
 mod result;
 mod retries;
 mod search;
+mod service;
 pub mod world;
 
 pub use costs::{CALLS, Costs};
 pub use influence::Influence;
 pub use linted::LintedService;
 pub use lower::{Lowered, Pattern, Row, lower};
+pub use model_file::{ModelFile, ModelFileError, Solved};
 pub use prediction::Prediction;
 pub use report::Report;
 pub use search::{Candidate, Found, Search, more};
+pub use service::{ModelledService, ServiceError};
 
 /// Why a policy has no model, or a model no answer.
 #[derive(Debug, thiserror::Error)]

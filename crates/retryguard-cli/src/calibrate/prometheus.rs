@@ -2,11 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use retryguard_controller::adapters::source::prometheus::history::History;
 use retryguard_sim::calibrate::{
     Observed,
-    prometheus::{self, Answers, Series, largest, windows},
+    prometheus::{self, Series, collect},
 };
 
 /// Which server, which time and whose metrics.
@@ -54,7 +55,6 @@ impl Server {
         let every = every.max(self.last.div_f64(MOST_WINDOWS));
         let until = retryguard_controller::clock::unix_time().as_secs_f64();
         let span = (until - self.last.as_secs_f64(), until);
-        let step = every.as_secs_f64();
         let metrics = match self.metrics {
             Metrics::Http => prometheus::Metrics::Http,
             Metrics::Istio => prometheus::Metrics::Istio,
@@ -62,7 +62,7 @@ impl Server {
         };
         let questions = metrics.questions(service, every);
         let read = async |query: &str| -> anyhow::Result<Vec<Series>> {
-            let series = history.range(query, span, step).await?.into_iter();
+            let series = history.range(query, span, every.as_secs_f64()).await?.into_iter();
             Ok(series
                 .map(|mut series| Series {
                     bound: series.labels.remove("le"),
@@ -70,23 +70,14 @@ impl Server {
                 })
                 .collect())
         };
-        let requests = read(&questions.requests).await?;
-        anyhow::ensure!(
-            requests.iter().any(|series| !series.points.is_empty()),
-            "{address} has no data of {service}: `{}` is empty. Is the name right, and --metrics?",
-            questions.requests
-        );
-        let answers = Answers {
-            requests,
-            failures: read(&questions.failures).await?,
-            buckets: read(&questions.buckets).await?,
-            seconds: read(&questions.seconds).await?,
-        };
-        let instances = read(&questions.instances).await?;
-        let observed = Observed {
-            windows: windows(&answers, questions.unit),
-            every,
-        };
-        Ok((observed, largest(&instances), format!("{service} in {address}")))
+        let found = collect(&questions, read).await?;
+        let (windows, replicas) = found.with_context(|| {
+            format!(
+                "{address} has no data of {service}: `{}` is empty. Is the name right, and --metrics?",
+                questions.requests
+            )
+        })?;
+        let observed = Observed { windows, every };
+        Ok((observed, replicas, format!("{service} in {address}")))
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use retryguard_lab::{
     Configuration,
-    experiment::{Batch, Machine, Phases, Trouble, table},
+    experiment::{Batch, Machine, Phases, Trouble, camel_case, table},
 };
 
 use super::stores;
@@ -75,7 +75,7 @@ impl Run {
             output::write(folder, &files)?;
         }
         output::print(&if self.json {
-            format!("{:#}\n", output::camel_case(json))
+            format!("{:#}\n", camel_case(json))
         } else {
             table::terminal(&outcomes)
         })

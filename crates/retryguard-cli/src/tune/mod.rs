@@ -6,11 +6,14 @@ mod scenario;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
-use retryguard_tune::{Found, LintedService, Lowered, Search};
+use retryguard_tune::{Found, Lowered, ModelledService, Search};
 
-use crate::modelled::{Pattern, World, Wrong, exit};
+use crate::{
+    modelled::{Pattern, World, Wrong, exit},
+    output::save,
+};
 
 /// The extra time that is allowed unless another is given, in percent.
 pub(crate) const MORE_TIME: f64 = 10.0;
@@ -84,10 +87,9 @@ impl Tune {
             ))
             .into());
         }
-        let mut world = self.world.clone();
-        world.pattern = world.pattern.or(Some(Pattern::Retry));
-        let lowered = world.lower().map_err(Wrong)?;
-        let (search, found) = tuned(&world, &lowered, self.more_time, self.svg.as_deref())?;
+        let service = self.world.service(Some(Pattern::Retry)).map_err(Wrong)?;
+        let lowered = service.lower().map_err(|error| Wrong(error.into()))?;
+        let (search, found) = tuned(&service, &lowered, self.more_time, self.svg.as_deref())?;
         crate::output::print(&if self.json {
             found.json(&lowered, &search, self.more_time)
         } else {
@@ -98,20 +100,14 @@ impl Tune {
 
 /// Searches for better settings, and draws the trade-off where a file is given.
 pub(crate) fn tuned(
-    world: &World,
+    service: &ModelledService,
     lowered: &Lowered,
     more_time: f64,
     picture: Option<&Path>,
 ) -> anyhow::Result<(Search, Found)> {
-    let search = match world.pattern {
-        Some(Pattern::Breaker) => Search::breaker(lowered, &world.as_retries()?)?,
-        _ => Search::retries(lowered)?,
-    };
-    let service = LintedService::of(&world.read()?, world.service.as_deref().unwrap_or_default());
-    let found = search.run(lowered, more_time, &|proposed| service.passes(proposed))?;
+    let (search, found) = service.tuned(lowered, more_time)?;
     if let Some(path) = picture {
-        std::fs::write(path, found.svg(&search, more_time))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        save(path, &found.svg(&search, more_time))?;
     }
     Ok((search, found))
 }

@@ -1,16 +1,21 @@
 //! `retryguard tune --scenario`: the search in a simulated world.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
+use retryguard_report::{progress::Progress, simulate::Simulation};
 use retryguard_sim::{
     scenario::{Fleets, Scenario},
     streams::Seed,
 };
+use retryguard_translate::PolicyFile;
 use retryguard_tune::world::{Effort, Start, improve};
 
 use super::Tune;
-use crate::{modelled::Wrong, output, simulate};
+use crate::{
+    modelled::Wrong,
+    output::{self, save},
+};
 
 impl Tune {
     /// Searches in the world of a scenario.
@@ -23,7 +28,7 @@ impl Tune {
             .collect::<anyhow::Result<Vec<_>>>()
             .map_err(Wrong)?;
         let text = match &self.world.policy {
-            Some(path) => crate::foreign::read(path).map_err(Wrong)?.text,
+            Some(path) => PolicyFile::read(path).map_err(|error| Wrong(error.into()))?.text,
             None => String::new(),
         };
         let effort = Effort {
@@ -32,13 +37,13 @@ impl Tune {
             replications: self.replications,
             held_out: self.held_out,
             within: self.within,
-            threads: simulate::threads(self.threads),
+            threads: Simulation::threads(self.threads),
         };
         let start = Start {
             text: &text,
             service: self.world.service.as_deref(),
         };
-        let progress = simulate::Progress::unbounded();
+        let progress = Progress::unbounded();
         let found = improve(&scenario, start, &beside, &effort, &|| progress.step());
         progress.finish();
         let found = found.map_err(|problem| Wrong(anyhow!("{problem}")))?;
@@ -56,19 +61,15 @@ impl Tune {
     }
 }
 
-fn save(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
 /// A scenario with one world.
 fn world(path: &Path) -> anyhow::Result<Scenario> {
-    if fs::read_to_string(path).is_ok_and(|text| Fleets::stand_in(&text)) {
+    if Fleets::load(path).is_ok_and(|fleets| fleets.is_some()) {
         return Err(anyhow!(
             "{}: a file of `fleets` has no policy to tune; give a scenario with `services` and `clients`",
             path.display()
         ));
     }
-    let scenario = simulate::read(path)?;
+    let scenario = Scenario::load(path)?;
     if scenario.sweep.is_some() {
         return Err(anyhow!(
             "{}: the scenario has a `sweep`, and a policy is tuned in one world; remove the `sweep`, or write the world \

@@ -5,14 +5,17 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-pub(crate) struct Progress {
+/// A bar for many runs.
+pub struct Progress {
     all: usize,
     done: AtomicUsize,
     seen: bool,
 }
 
 impl Progress {
-    pub(crate) fn new(all: usize) -> Self {
+    /// For so many runs.
+    #[must_use]
+    pub fn new(all: usize) -> Self {
         Self {
             all,
             done: AtomicUsize::new(0),
@@ -21,7 +24,8 @@ impl Progress {
     }
 
     /// Where it is not known beforehand how many there will be.
-    pub(crate) fn unbounded() -> Self {
+    #[must_use]
+    pub fn unbounded() -> Self {
         Self {
             all: 0,
             done: AtomicUsize::new(0),
@@ -30,7 +34,7 @@ impl Progress {
     }
 
     /// One more is done.
-    pub(crate) fn step(&self) {
+    pub fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         if self.seen && self.all == 0 {
             let _ = write!(std::io::stderr().lock(), "\r{done} runs");
@@ -44,7 +48,7 @@ impl Progress {
     }
 
     /// Takes the bar away.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         if self.seen {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
         }

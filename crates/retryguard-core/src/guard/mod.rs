@@ -289,12 +289,13 @@ impl<S: AsRef<Settings>> Guard<S> {
         }
     }
 
-    /// The share of retries that are let through.
+    /// The share of retries that are let through. One where the budget alone limits them; none where they are suspended, though a
+    /// guard that measures still tests them now and then.
     #[inline]
     #[must_use]
     pub fn share(&self) -> Ratio {
         match (self.state(), self.settings.as_ref().mode) {
-            (State::On, _) | (_, Mode::Response(_)) => Ratio::ONE,
+            (State::On, _) | (State::Ramping { .. }, Mode::Response(_)) => Ratio::ONE,
             (State::Ramping { step }, Mode::Hysteresis(rules)) => rules.share(step),
             (State::Off | State::Ramping { .. }, _) => Ratio::ZERO,
         }

@@ -132,6 +132,7 @@ fn failures_that_come_with_slow_answers_suspend_retries() {
     };
     let (mut target, _, attempts) = run_with(CLOCK, 60, latency, fails);
     assert_eq!(target.guard_state(), guard::State::Off);
+    assert_eq!(target.guard_share(), Ratio::ZERO, "suspended");
     assert!(attempts < 1.1, "{attempts}");
     let changes = target.changes();
     let by_load = |change: &Change| matches!(change, Change::Guard(it) if it.reason == guard::Reason::Load);

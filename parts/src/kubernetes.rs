@@ -230,7 +230,14 @@ fn start_server(program: &Path, folder: &Path, store: u16, port: u16) -> Process
     Process::start(command).expect("the API server starts")
 }
 
+/// Whether the server is up. It says so a moment before it has made the namespace that every cluster has.
 fn is_ready(curl: &Path, folder: &Path, port: u16) -> bool {
+    ["/readyz", "/api/v1/namespaces/default"]
+        .iter()
+        .all(|path| answers(curl, folder, port, path))
+}
+
+fn answers(curl: &Path, folder: &Path, port: u16, path: &str) -> bool {
     Command::new(curl)
         .args([
             "--silent",
@@ -243,7 +250,7 @@ fn is_ready(curl: &Path, folder: &Path, port: u16) -> bool {
         ])
         .arg(folder.join("certificates/apiserver.crt"))
         .args(["--header", &format!("Authorization: Bearer {TOKEN}")])
-        .arg(format!("https://127.0.0.1:{port}/readyz"))
+        .arg(format!("https://127.0.0.1:{port}{path}"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()

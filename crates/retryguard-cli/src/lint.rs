@@ -1,6 +1,10 @@
 //! `retryguard lint FILE…`: judges policies before they are deployed.
 
-use std::{io, path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::ValueEnum;
 use retryguard_policy::{LARGEST_FILE, Severity};
@@ -74,8 +78,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Format::Sarif => format!("{:#}\n", log(&checked)),
         Format::Github => annotations(&checked),
     };
-    match crate::output::print(&out) {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => exit_code(&checked, arguments.deny),
+        // A broken pipe is not an error, whatever the findings: the reader has stopped reading.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("retryguard lint: cannot write the report: {error}");
             ExitCode::from(2)

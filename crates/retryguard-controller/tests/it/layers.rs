@@ -8,7 +8,7 @@ use std::{
 };
 
 /// From the bottom to the top. `clock` and `secret` use nothing of the crate.
-const LAYERS: [&str; 7] = [
+const LAYERS: [&str; 8] = [
     "clock",
     "secret",
     "domain",
@@ -16,6 +16,7 @@ const LAYERS: [&str; 7] = [
     "config",
     "adapters",
     "start",
+    "process",
 ];
 
 /// The sources, each with its module: the layer, and within it the first part of the path.

@@ -164,8 +164,9 @@ fn launch(program: &Path, folder: &Path, port: u16) -> Process {
 /// After a kill the server syncs every file of its data, which takes more than a minute on a busy disk. From version 14 on
 /// one call for the whole file system does the same.
 fn quick_recovery(program: &Path) -> &'static [&'static str] {
-    let versions = program.ancestors().filter_map(|folder| folder.file_name()?.to_str());
-    let version = versions.filter_map(|name| name.parse::<u32>().ok()).next();
+    let version: Option<u32> = program
+        .ancestors()
+        .find_map(|folder| folder.file_name()?.to_str()?.parse().ok());
     if version.is_some_and(|version| version >= 14) {
         &["-c", "recovery_init_sync_method=syncfs"]
     } else {

@@ -117,8 +117,14 @@ impl Postgres {
     /// When it does not come up.
     pub fn restart(&mut self) {
         self.stop();
-        self.process = launch(&self.program, self.folder.path(), self.port);
-        assert!(ready(&self.program, self.port), "postgres does not come up again");
+        // Processes of a server that was killed may hold its memory for a while: a new one ends at once then.
+        let up = wait::until(Duration::from_secs(60), || {
+            if !self.process.runs() {
+                self.process = launch(&self.program, self.folder.path(), self.port);
+            }
+            answers(&self.program, self.port)
+        });
+        assert!(up, "postgres does not come up again");
     }
 }
 
@@ -175,12 +181,14 @@ fn quick_recovery(program: &Path) -> &'static [&'static str] {
 }
 
 fn ready(program: &Path, port: u16) -> bool {
-    wait::until(Duration::from_secs(60), || {
-        Command::new(program.with_file_name("pg_isready"))
-            .args(["--quiet", "--host=127.0.0.1", &format!("--port={port}")])
-            .status()
-            .is_ok_and(|status| status.success())
-    })
+    wait::until(Duration::from_secs(60), || answers(program, port))
+}
+
+fn answers(program: &Path, port: u16) -> bool {
+    Command::new(program.with_file_name("pg_isready"))
+        .args(["--quiet", "--host=127.0.0.1", &format!("--port={port}")])
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// The server refuses to run as root, so root runs it as the user that its package made.

@@ -26,6 +26,7 @@
 //! off again, and a guard that has switched off since ends the call. Neither is drawn or charged twice.
 
 mod end;
+mod first;
 mod send;
 mod words;
 
@@ -42,6 +43,7 @@ use crate::{
 };
 
 pub use crate::rules::Settings;
+pub use first::FirstAttempt;
 pub use words::{Attempt, Facts, Overrides, Step, Verdict};
 
 /// One logical request.
@@ -163,15 +165,11 @@ impl Call {
         self
     }
 
-    /// Changes the name under which the call waits for a place, before it starts: for a driver that gives
-    /// names out under its lock.
+    /// The name under which the call waits for a place.
     #[inline]
-    pub fn queue_as(&mut self, ticket: Ticket) {
-        debug_assert!(
-            matches!(self.state, State::Fresh),
-            "a call that waits keeps its name"
-        );
-        self.ticket = ticket;
+    #[must_use]
+    pub const fn ticket(&self) -> Ticket {
+        self.ticket
     }
 
     /// Attempts sent so far.

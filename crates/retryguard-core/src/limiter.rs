@@ -20,7 +20,7 @@ mod experiment;
 
 use crate::{
     guard::{self, WallClock},
-    pace::Pace,
+    pace::{Pace, larger, smaller},
     ratio::Ratio,
     time::Instant,
 };
@@ -190,6 +190,9 @@ impl Limiter {
         reason = "a cast from a double saturates"
     )]
     pub(crate) fn places(&self) -> u32 {
+        if self.limit == f64::INFINITY && self.experiment.is_none() {
+            return self.settings.most.max(1);
+        }
         let limit = self.limit.min(f64::from(self.settings.most));
         (limit.min(self.tried()) as u32).max(1)
     }
@@ -307,7 +310,7 @@ impl Limiter {
         } = *ended;
         // The others under way, and the share of the time in which this one was.
         let others = f64::from(taken) - 1.0;
-        let used = others + (pace.recent() / self.last_gap.max(1.0)).min(1.0);
+        let used = others + smaller(pace.recent() / larger(self.last_gap, 1.0), 1.0);
         self.used += (used - self.used) * weight;
         if !pace.is_slow() {
             self.normal += (used - self.normal) * if self.normal == 0.0 { 1.0 } else { SLOWLY };
@@ -317,7 +320,7 @@ impl Limiter {
             End::Rejected | End::TimedOut => self.rejected += (1.0 - self.rejected) * weight,
         }
         self.takes = pace.recent();
-        self.late += (f64::from(u8::from(end == End::TimedOut)) - self.late) * weight.max(0.125);
+        self.late += (f64::from(u8::from(end == End::TimedOut)) - self.late) * larger(weight, 0.125);
         self.note_abandoned(ended, pace, now);
         match end {
             End::TimedOut if now >= self.share_settled && self.is_late(pace) => {
@@ -431,13 +434,15 @@ impl Limiter {
     /// By what factor the latency should change; one where it may stay as it is.
     #[inline]
     fn aim(&self, pace: &Pace, trust: f64) -> f64 {
-        let tolerated = (1.0 + (self.settings.tolerance.as_f64() - 1.0) * trust) * pace.usual();
         let late = self.late_after(pace);
         if pace.allowed() > 0.0 && pace.recent() > late {
             return late / pace.recent();
         }
-        if tolerated > 0.0 && self.rejected > REJECTIONS && pace.recent() > tolerated {
-            return tolerated / pace.recent();
+        if self.rejected > REJECTIONS {
+            let tolerated = (1.0 + (self.settings.tolerance.as_f64() - 1.0) * trust) * pace.usual();
+            if tolerated > 0.0 && pace.recent() > tolerated {
+                return tolerated / pace.recent();
+            }
         }
         1.0
     }

@@ -73,18 +73,18 @@ impl Pace {
     ) -> f64 {
         let gap = now.nanos_since(self.last_end) as f64 * 1e-9;
         self.last_end = now;
-        let weight = RECENT.max((gap * 0.5).min(0.5));
+        let weight = larger(RECENT, smaller(gap * 0.5, 0.5));
         if let Some(allowed) = allowed {
             // Held near its peak: calls that waited somewhere before have less time left, and what they are left is
             // not what calls need.
             let allowed = allowed as f64;
-            self.allowed = allowed.max(self.allowed * (1.0 - RECENT / 64.0));
+            self.allowed = larger(allowed, self.allowed * (1.0 - RECENT / 64.0));
         }
         if success {
             let latency = latency as f64;
             self.last = latency;
             let weight = if latency < self.recent {
-                weight.max(0.125)
+                larger(weight, 0.125)
             } else {
                 weight
             };
@@ -146,7 +146,8 @@ impl Pace {
     /// Whether answers take so much longer than usual that a queue must be the cause.
     #[inline]
     pub(crate) fn is_slow(&self) -> bool {
-        self.slower() > SLOW.max(1.0 + CERTAIN * self.noise.sqrt())
+        let slower = self.slower();
+        slower > SLOW && slower > 1.0 + CERTAIN * self.noise.sqrt()
     }
 
     /// Whether the last success was about as fast as usual: nothing stood in its way.
@@ -195,6 +196,18 @@ impl Pace {
         (self.batch, self.batched) = (0.0, 0);
         self.batch_size = (2 * self.batch_size).clamp(FIRST_BATCH, BATCH);
     }
+}
+
+/// The larger of two numbers. One instruction: `f64::max` also says what becomes of a NaN, and there is none here.
+#[inline]
+pub(crate) const fn larger(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
+
+/// The smaller of two numbers.
+#[inline]
+pub(crate) const fn smaller(a: f64, b: f64) -> f64 {
+    if a < b { a } else { b }
 }
 
 /// Moves an average a share of the way to a value; the first value is taken whole.

@@ -72,6 +72,16 @@ impl Throttle {
         !rejected
     }
 
+    /// Whether a request passes without a draw. Counts nothing.
+    #[inline]
+    pub(crate) fn surely_admits(&mut self, criticality: Criticality, now: Instant) -> bool {
+        let window = &mut self.windows[criticality.index()];
+        window.advance(now);
+        self.settings
+            .requests_per_accept
+            .covers(window.sum(REQUESTS), window.sum(ACCEPTS))
+    }
+
     /// A request that was sent has ended. The target has accepted it, whatever came of it, unless it rejected it.
     #[inline]
     pub fn on_end(&mut self, criticality: Criticality, rejected: bool, now: Instant) {

@@ -56,7 +56,14 @@ pub trait Protocol<Request> {
             `HttpLayer`, which boxes them itself"
 )]
 pub trait Judge<Response, Error> {
-    /// What an attempt came to. Called under the target's lock: it must be quick and must not call back.
+    /// Whether a response is a success whatever the policy's classifier says, so that [`Judge::judge`] need not be asked. The
+    /// way of most calls: it should take next to nothing. False where that is not clear.
+    #[inline]
+    fn succeeds(&self, _response: &Response) -> bool {
+        false
+    }
+
+    /// What an attempt came to.
     fn judge(&self, result: &Result<Response, Error>, classifier: &Classifier) -> Outcome;
 
     /// The call is over and this response is handed to the caller.
@@ -207,6 +214,11 @@ impl<Request: Clone, J> Protocol<Request> for Plain<J> {
 }
 
 impl<Response, Error> Judge<Response, Error> for Plain<ErrorsAreFaults> {
+    #[inline]
+    fn succeeds(&self, _response: &Response) -> bool {
+        true
+    }
+
     #[inline]
     fn judge(&self, result: &Result<Response, Error>, _classifier: &Classifier) -> Outcome {
         match result {

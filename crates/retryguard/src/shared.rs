@@ -298,10 +298,6 @@ impl Drop for Locked<'_> {
 }
 
 impl State {
-    pub(crate) fn policy(&self) -> &Service {
-        &self.policy
-    }
-
     #[inline]
     pub(crate) fn ticket(&mut self) -> Ticket {
         self.tickets += 1;
@@ -323,6 +319,12 @@ impl State {
         let wall_clock = clock.unix_offset().map(|offset| WallClock { offset, salt });
         self.target.set_clock(wall_clock);
         self.wall_clock_due = now.after(WALL_CLOCK_EVERY);
+    }
+
+    /// Whether there is a caller that has met a limit of its own.
+    #[inline]
+    pub(crate) fn holds_callers(&self) -> bool {
+        !self.callers.is_empty()
     }
 
     /// How long a caller should stay away that has met a limit of its own, spread as the gate spreads its waits.

@@ -245,7 +245,16 @@ impl Telemetry {
         self.in_flight.increment(1.0);
     }
 
+    /// A call has ended with the success of its first attempt.
     #[inline]
+    pub(crate) fn on_success_at_once(&self, nanos: u64) {
+        self.in_flight.decrement(1.0);
+        self.attempts[0].increment(1);
+        self.success.increment(1);
+        self.successes[0].increment(1);
+        self.duration.record(Duration::from_nanos(nanos));
+    }
+
     pub(crate) fn on_verdict(&self, verdict: &Verdict, report: &Report, nanos: u64) {
         self.in_flight.decrement(1.0);
         self.count_attempts(report.attempts);
@@ -314,7 +323,6 @@ impl Telemetry {
         }
     }
 
-    #[inline]
     fn count_attempts(&self, attempts: u8) {
         if attempts == 0 {
             return;
@@ -326,7 +334,6 @@ impl Telemetry {
     }
 }
 
-#[inline]
 fn place(number: u8) -> usize {
     usize::from(number).saturating_sub(1).min(NUMBERED)
 }

@@ -64,6 +64,28 @@ impl Target {
         }
     }
 
+    /// Leave to send a first attempt, where none of the questions of [`Target::admit`] stands in its way. Nothing has changed
+    /// where one does.
+    #[inline(always)]
+    pub(crate) fn admit_at_once(&mut self, criticality: Criticality, now: Instant) -> Option<Permit> {
+        let closed = match &self.breaker {
+            Some(breaker) => Some(breaker.pass_closed()?),
+            None => None,
+        };
+        if self.gate.holds_first(criticality, now).is_some() {
+            return None;
+        }
+        if let Some(throttle) = &mut self.throttle
+            && !throttle.surely_admits(criticality, now)
+        {
+            return None;
+        }
+        if !self.bulkhead.try_acquire_at(now) {
+            return None;
+        }
+        Some(self.permit(AttemptKind::First, criticality, closed, now))
+    }
+
     /// Whether the target as a whole has turned attempts of this kind away since one was decided.
     pub(crate) fn has_closed_to(
         &self,
@@ -157,6 +179,18 @@ impl Target {
                 None => self.take_probe(now)?,
             },
         };
+        Ok(self.permit(kind, criticality, pass, now))
+    }
+
+    /// The permit of an attempt that is sent now, after every question was answered.
+    #[inline(always)]
+    fn permit(
+        &mut self,
+        kind: AttemptKind,
+        criticality: Criticality,
+        pass: Option<Pass>,
+        now: Instant,
+    ) -> Permit {
         match kind {
             AttemptKind::First => {
                 if let Some(budget) = &mut self.budget {
@@ -179,14 +213,14 @@ impl Target {
             }
             None => Arm::Neither,
         };
-        Ok(Permit {
+        Permit {
             kind,
             criticality,
             started: now,
             arm,
             pass,
             given_back: false,
-        })
+        }
     }
 
     #[cold]

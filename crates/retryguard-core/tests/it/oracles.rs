@@ -7,6 +7,7 @@ mod breaker;
 mod budget;
 mod bulkhead;
 mod endpoints;
+mod first;
 mod gate;
 mod guard;
 mod latency;

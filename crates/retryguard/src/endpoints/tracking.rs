@@ -97,6 +97,10 @@ impl<P: Protocol<R>, R> Protocol<R> for Tracking<P> {
 }
 
 impl<P: Judge<Response, Error>, Response, Error> Judge<Response, Error> for Tracking<P> {
+    fn succeeds(&self, response: &Response) -> bool {
+        self.protocol.succeeds(response)
+    }
+
     fn judge(&self, result: &Result<Response, Error>, classifier: &Classifier) -> Outcome {
         self.protocol.judge(result, classifier)
     }

@@ -28,7 +28,7 @@ use crate::error::{BoxError, BoxedError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GrpcStatus(pub u8);
 
-/// Reads the first frame of gRPC responses ahead, and bounds the time that bodies take.
+/// Reads the first frame of gRPC responses to gRPC requests ahead, and bounds the time that bodies take.
 #[derive(Debug, Clone, Copy)]
 pub struct Peek<S> {
     inner: S,
@@ -57,8 +57,10 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<ReplayBody<A>>) -> Self::Future {
+        let body = request.body();
         PeekFuture {
-            patience: request.body().patience,
+            patience: body.patience,
+            grpc: body.grpc,
             inner: self.inner.call(request),
             begun: None,
         }
@@ -71,6 +73,7 @@ pin_project! {
         #[pin]
         inner: F,
         patience: Patience,
+        grpc: bool,
         // A gRPC response whose first frame has not come yet.
         begun: Option<Pin<Box<Begun<B>>>>,
     }
@@ -92,7 +95,7 @@ where
                 Ok(response) => response,
                 Err(error) => return Poll::Ready(Err(BoxedError::new(error))),
             };
-            if !is_grpc(response.headers()) {
+            if !*this.grpc || !is_grpc(response.headers()) {
                 let patience = *this.patience;
                 return Poll::Ready(Ok(response.map(|body| PeekBody::whole(body, patience))));
             }

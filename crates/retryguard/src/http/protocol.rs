@@ -101,7 +101,6 @@ impl Http {
     }
 
     /// Reads responses by a predicate of one's own, by status and headers; where it says `None`, the policy's rules hold.
-    /// Called under the target's lock: it must be quick and must not call back.
     ///
     /// ```
     /// use http::StatusCode;
@@ -122,6 +121,12 @@ impl Http {
         self
     }
 
+    /// Whether responses are read by the policy's rules alone.
+    #[inline]
+    pub(crate) fn reads_as_usual(&self) -> bool {
+        self.own.as_ref().is_none_or(|own| own.judge.is_none())
+    }
+
     /// What one's own predicate says of a response.
     #[inline]
     pub(crate) fn own_reading(&self, status: StatusCode, headers: &HeaderMap) -> Option<Outcome> {
@@ -136,6 +141,7 @@ impl Http {
     }
 
     /// Writes what the server may know of an attempt.
+    #[inline]
     pub(crate) fn write_tags(
         &self,
         headers: &mut HeaderMap,
@@ -295,7 +301,8 @@ impl<B: Body<Data = Bytes>> Protocol<Request<B>> for Http {
             if !kept.head.is_copied() {
                 kept.caller = head::caller_of(request.headers());
             }
-            request.body_mut().patience = patience;
+            let body = request.body_mut();
+            (body.patience, body.grpc) = (patience, kept.has.grpc);
             self.write_tags(request.headers_mut(), kept.has, kept.feature.as_deref(), sending);
         }
         kept.first.take()
@@ -390,6 +397,14 @@ fn key() -> HeaderValue {
 }
 
 impl<B, E: StdError + 'static> Judge<Response<B>, E> for Http {
+    #[inline]
+    fn succeeds(&self, response: &Response<B>) -> bool {
+        let failed = |GrpcStatus(code): &GrpcStatus| *code != 0;
+        response.status().as_u16() < 400
+            && self.reads_as_usual()
+            && !response.extensions().get().is_some_and(failed)
+    }
+
     #[inline]
     fn judge(&self, result: &Result<Response<B>, E>, classifier: &Classifier) -> Outcome {
         match result {

@@ -26,6 +26,8 @@ pub struct ReplayBody<B> {
     source: Source<B>,
     /// How long the body of the response may take, for [`Peek`](super::Peek), which sees both.
     pub(super) patience: Patience,
+    /// Whether the request is one of gRPC, for the same: only the answers to those are read ahead.
+    pub(super) grpc: bool,
 }
 
 /// The error of a request body whose attempt was replaced by another.
@@ -133,13 +135,18 @@ impl<B: Body<Data = Bytes>> ReplaySource<B> {
         ReplayBody {
             source,
             patience: Patience::NONE,
+            grpc: false,
         }
     }
 
     /// The body of the next attempt; `None` where there can be none.
     pub(super) fn attempt(&mut self, patience: Patience) -> Option<ReplayBody<B>> {
         let source = self.next_source()?;
-        Some(ReplayBody { source, patience })
+        Some(ReplayBody {
+            source,
+            patience,
+            grpc: false,
+        })
     }
 
     fn next_source(&mut self) -> Option<Source<B>> {

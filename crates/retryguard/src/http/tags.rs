@@ -379,8 +379,11 @@ pub(crate) fn grpc_timeout_of(left: Duration) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("0m"))
 }
 
+#[inline]
 pub(crate) fn whole_millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+    span.as_secs()
+        .saturating_mul(1000)
+        .saturating_add(u64::from(span.subsec_millis()))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

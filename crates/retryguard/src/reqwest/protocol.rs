@@ -106,6 +106,10 @@ fn caller_of(request: &::reqwest::Request) -> u64 {
 }
 
 impl Judge<::reqwest::Response, AttemptError> for Reqwest {
+    fn succeeds(&self, response: &::reqwest::Response) -> bool {
+        response.status().as_u16() < 400 && self.http.reads_as_usual()
+    }
+
     fn judge(&self, result: &Result<::reqwest::Response, AttemptError>, classifier: &Classifier) -> Outcome {
         match result {
             Ok(response) => judge_response(&self.http, response, classifier),
@@ -121,6 +125,10 @@ impl Judge<::reqwest::Response, AttemptError> for Reqwest {
 }
 
 impl Judge<::reqwest::Response, ::reqwest::Error> for Reqwest {
+    fn succeeds(&self, response: &::reqwest::Response) -> bool {
+        response.status().as_u16() < 400 && self.http.reads_as_usual()
+    }
+
     fn judge(
         &self,
         result: &Result<::reqwest::Response, ::reqwest::Error>,

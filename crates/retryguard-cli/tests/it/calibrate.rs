@@ -5,14 +5,10 @@
 
 use std::{
     fmt::Write as _,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead as _, BufReader},
     net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Output, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
     time::Duration,
 };
 
@@ -74,34 +70,25 @@ impl Payments {
         Self { child, address }
     }
 
-    /// Sends charges at a rate for some seconds, whatever becomes of them, and gives the share that was made.
-    #[expect(
-        clippy::disallowed_methods,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a driver of load sleeps; a few thousand charges"
-    )]
-    fn load(&self, rate: f64, seconds: f64) -> f64 {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let (sent, made) = ((rate * seconds) as u64, Arc::new(AtomicU64::new(0)));
-        let clock = retryguard_lab::clock::now();
-        let threads: Vec<_> = (0..sent)
-            .map(|index| {
-                let due = Duration::from_secs_f64(index as f64 / rate);
-                std::thread::sleep(due.saturating_sub(retryguard_lab::clock::now() - clock));
-                let (address, made) = (self.address, made.clone());
-                let order = NUMBER.fetch_add(1, Ordering::Relaxed);
-                std::thread::spawn(move || {
-                    if charge(address, order) == Some(201) {
-                        made.fetch_add(1, Ordering::Relaxed);
-                    }
-                })
-            })
-            .collect();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        made.load(Ordering::Relaxed) as f64 / sent as f64
+    /// Sends charges at these rates, for so many seconds each, and gives the shares that were made.
+    fn load(&self, seconds: u32, rates: &[f64]) -> Vec<f64> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/calibrate/charges.py");
+        let output = Command::new("python3")
+            .arg(script)
+            .args([self.address.to_string(), seconds.to_string()])
+            .args(rates.iter().map(f64::to_string))
+            .output()
+            .unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        let share = |line: &str| line.split(' ').nth(3)?.parse().ok();
+        let made: Vec<f64> = told.lines().filter_map(share).collect();
+        assert_eq!(
+            made.len(),
+            rates.len(),
+            "{told}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        made
     }
 }
 
@@ -111,21 +98,6 @@ impl Drop for Payments {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The status of one charge.
-fn charge(address: SocketAddr, order: u64) -> Option<u16> {
-    let body = format!("{{\"order\":\"order-{order}\",\"amount\":100}}");
-    let mut stream = TcpStream::connect(address).ok()?;
-    write!(
-        stream,
-        "POST /charges HTTP/1.1\r\nhost: payments\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    )
-    .ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    answer.split(' ').nth(1)?.parse().ok()
 }
 
 /// The scenario at another rate, for so many seconds.
@@ -154,16 +126,14 @@ fn a_scenario_from_prometheus_predicts_another_load() {
     let prometheus = Prometheus::start(&scrape);
     let address = prometheus.url();
     assert!(
-        until(Duration::from_secs(60), || charge(payments.address, u64::MAX)
-            == Some(201)),
+        until(Duration::from_secs(60), || TcpStream::connect(payments.address)
+            .is_ok()),
         "payments do not answer"
     );
     let mut tried = String::new();
     for _ in 0..3 {
         let began = retryguard_lab::clock::now();
-        for rate in [20.0, 45.0, 75.0] {
-            payments.load(rate, 14.0);
-        }
+        payments.load(14, &[20.0, 45.0, 75.0]);
         let last = format!("{}s", (retryguard_lab::clock::now() - began).as_secs() + 1);
         let file = folder.path().join("payments.yaml");
         let path = file.display().to_string();
@@ -191,7 +161,7 @@ fn a_scenario_from_prometheus_predicts_another_load() {
         let mut near = true;
         for rate in [30.0, 110.0] {
             std::fs::write(&file, at_rate(&scenario, rate, 14.0)).unwrap();
-            let (measured, predicted) = (payments.load(rate, 14.0), simulated(&file));
+            let (measured, predicted) = (payments.load(14, &[rate])[0], simulated(&file));
             let _ = writeln!(
                 tried,
                 "{rate}/s: measured {measured:.3}, predicted {predicted:.3}"

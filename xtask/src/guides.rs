@@ -21,7 +21,7 @@ const END: &str = "== end of block";
 const PRODUCTION: [&str; 3] = ["## In production", "## In earnest", "## In your cluster"];
 
 /// The pages, the folder that each makes and removes, and words that must be printed in this order.
-const PAGES: [(&str, &str, &[&str]); 7] = [
+const PAGES: [(&str, &str, &[&str]); 8] = [
     ("envoy", "retryguard-guide", &["allowed", "suspended", "allowed"]),
     ("grpc", "retryguard-guide", &["suspended", "allowed"]),
     (
@@ -33,6 +33,17 @@ const PAGES: [(&str, &str, &[&str]); 7] = [
     ("istio", "retryguard-istio", &[]),
     ("gateway-api", "retryguard-gateway", &[]),
     ("linkerd", "retryguard-linkerd", &[]),
+    (
+        "aws",
+        "retryguard-aws",
+        &[
+            "I may try 5 times",
+            "suspended",
+            "I may try 1 times",
+            "allowed",
+            "\"AWS_MAX_ATTEMPTS\": \"5\"",
+        ],
+    ),
 ];
 
 /// Types one page, or all.

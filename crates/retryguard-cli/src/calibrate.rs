@@ -6,7 +6,6 @@ mod prometheus;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -29,8 +28,8 @@ use retryguard_sim::calibrate::{Known, Observed, calibrate, read_csv};
 #[cfg_attr(
     feature = "controller",
     command(after_help = "Examples:
-  retryguard calibrate --prometheus http://127.0.0.1:9090 --service payments --last 1h > payments.yaml
-  retryguard calibrate --prometheus http://127.0.0.1:9090 --service reviews --metrics istio --out reviews.yaml
+  retryguard calibrate --prometheus http://127.0.0.1:9090 --service payments --out payments.yaml
+  retryguard calibrate --prometheus http://prometheus:9090 --service reviews --metrics istio
   retryguard calibrate --csv requests.csv --service payments > payments.yaml
   retryguard simulate payments.yaml")
 )]
@@ -64,11 +63,7 @@ pub(crate) struct Calibrate {
 }
 
 impl Calibrate {
-    pub(crate) fn run(&self) -> ExitCode {
-        crate::output::exit("calibrate", self.try_run())
-    }
-
-    fn try_run(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         let (observed, replicas, source) = match &self.csv {
             Some(path) => (self.read(path)?, 1, format!("the requests in {}", path.display())),
             None => self.ask()?,
@@ -82,12 +77,7 @@ impl Calibrate {
         };
         let result = calibrate(&observed, &known).map_err(|error| anyhow::anyhow!("{error}"))?;
         eprint!("{}", result.table());
-        match &self.out {
-            Some(path) => {
-                fs::write(path, &result.scenario).with_context(|| format!("cannot write {}", path.display()))
-            }
-            None => crate::output::print(&result.scenario),
-        }
+        crate::output::put(self.out.as_deref(), &result.scenario)
     }
 
     fn read(&self, path: &Path) -> anyhow::Result<Observed> {

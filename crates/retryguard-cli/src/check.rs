@@ -1,18 +1,20 @@
 //! `retryguard check`: a model and properties in, values out.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, ValueEnum};
 use retryguard_model::{Format, Options, Which, sweep};
 use retryguard_tune::{ModelFile, ModelFileError, Report, Row, answers};
 
-use crate::modelled::{World, Wrong, exit};
-use crate::output::print;
+use crate::modelled::World;
+use crate::output::{Unanswered, print};
 use crate::tune::{MORE_TIME, tuned};
 
-/// Checks a model in the PRISM language, or the model of a policy.
+/// Check a model in the PRISM language, or the model of a policy.
+///
+/// Exits with 0 when every property has an answer, with 1 when one has none (the model has a mistake, or a limit is reached), and
+/// with 2 when something else must be given.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   retryguard check model.prism --prop 'P=? [ F<=10 x=3 ]'
@@ -20,7 +22,7 @@ use crate::tune::{MORE_TIME, tuned};
   retryguard check --policy virtual-service.yaml --service reviews --response-time 50ms
   retryguard check --policy policy.yaml --service payments --svg trade-off.svg")]
 pub(crate) struct Check {
-    /// The model: a file in the PRISM language that describes a ctmc.
+    /// The model: a file in the PRISM language that describes a continuous-time Markov chain (`ctmc`).
     model: Option<PathBuf>,
     /// A property, such as 'P=? [ F<=10 x=3 ]'. May be given more than once.
     #[arg(long = "prop", value_name = "PROPERTY")]
@@ -77,11 +79,7 @@ enum Export {
 }
 
 impl Check {
-    pub(crate) fn run(self) -> ExitCode {
-        exit(self.answer())
-    }
-
-    fn answer(self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         if let Some(threads) = self.threads {
             rayon::ThreadPoolBuilder::new()
                 .num_threads(threads)
@@ -93,10 +91,7 @@ impl Check {
         }
         match &self.model {
             Some(path) => self.run_model(path),
-            None => Err(Wrong(anyhow!(
-                "nothing to check is given: give a model or --policy FILE"
-            ))
-            .into()),
+            None => bail!("nothing to check is given: give a model or --policy FILE"),
         }
     }
 
@@ -115,11 +110,11 @@ impl Check {
 
     fn run_model(&self, path: &Path) -> anyhow::Result<()> {
         let model = ModelFile::read(path).map_err(usage)?;
-        let instances = sweep::instances(&self.constants).map_err(|refused| Wrong(refused.into()))?;
+        let instances = sweep::instances(&self.constants)?;
         let options = self.options();
         if let Some(export) = self.export {
             let [constants] = instances.as_slice() else {
-                return Err(Wrong(anyhow!("--export takes one value for each constant, not a range")).into());
+                bail!("--export takes one value for each constant, not a range");
             };
             let which = match self.reduced {
                 true => Which::Reduced,
@@ -138,17 +133,17 @@ impl Check {
         }
         match solved.unanswered.is_empty() {
             true => Ok(()),
-            false => Err(anyhow!(solved.unanswered.join("\n"))),
+            false => Err(Unanswered(anyhow!(solved.unanswered.join("\n"))).into()),
         }
     }
 
     fn run_policy(&self) -> anyhow::Result<()> {
-        let service = self.world.service(None).map_err(Wrong)?;
-        let lowered = service.lower().map_err(|error| Wrong(error.into()))?;
+        let service = self.world.service(None)?;
+        let lowered = service.lower()?;
         for loss in &lowered.losses {
             eprintln!("loss: {loss}");
         }
-        let rows = lowered.solve()?;
+        let rows = lowered.solve().map_err(|error| Unanswered(error.into()))?;
         if self.csv {
             eprintln!("one unit of time is {:.3} ms", lowered.unit * 1e3);
             return self.print_rows(&rows, &lowered.losses);
@@ -191,8 +186,7 @@ impl Check {
         let mut texts: Vec<(String, String)> = given.collect();
         if let Some(path) = &self.property_file {
             let file = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the properties {}", path.display()))
-                .map_err(Wrong)?;
+                .with_context(|| format!("cannot read the properties {}", path.display()))?;
             texts.push((path.display().to_string(), file));
         }
         Ok(texts)
@@ -202,8 +196,8 @@ impl Check {
 /// What the user has to give differently exits with 2.
 fn usage(error: ModelFileError) -> anyhow::Error {
     match error.is_usage() {
-        true => Wrong(error.into()).into(),
-        false => error.into(),
+        true => error.into(),
+        false => Unanswered(error.into()).into(),
     }
 }
 

@@ -1,14 +1,24 @@
 //! `retryguard controller`: watches services in any language and switches their retries off while they do harm.
 
-mod replay;
-mod start;
-mod status;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use std::{path::PathBuf, process::ExitCode};
+use anyhow::{Context as _, bail};
+use retryguard_controller::{
+    adapters::{http::status_client, terminal},
+    config::Config,
+    process::{self, RunOptions},
+    reconcile::control_loop::Ended,
+    start,
+};
+
+use crate::output::print;
 
 /// Watch services in any language and switch their retries off while they do harm.
 ///
-/// Runs until it is asked to stop (SIGTERM or Ctrl-C), and then restores what it changed. Exits with 0 when
+/// Runs until it is asked to stop (SIGTERM or Ctrl-C), and then restores what it changed. Exits with 0 (130 after Ctrl-C) when
 /// everything is as the user configured it, with 1 when something could not be restored, and with 2 when it
 /// cannot start. Every key of the configuration is explained in docs/controller.md.
 #[derive(clap::Args)]
@@ -75,15 +85,76 @@ pub(crate) struct Status {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match (&arguments.command, &arguments.config) {
-        (Some(Command::Status(status)), _) => status::run(status),
-        (Some(Command::Replay(replay)), _) => replay::run(replay),
-        (None, Some(config)) if arguments.check => start::check(config),
-        (None, Some(config)) => start::run(config, arguments),
-        (None, None) => {
-            eprintln!("retryguard controller: which configuration? Write `--config controller.yaml`");
-            ExitCode::from(2)
+impl Arguments {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        match (&self.command, &self.config) {
+            (Some(Command::Status(status)), _) => status.run(),
+            (Some(Command::Replay(replay)), _) => replay.run(),
+            (None, Some(config)) if self.check => check(config),
+            (None, Some(config)) => self.start(config),
+            (None, None) => bail!("which configuration? Write `--config controller.yaml`"),
         }
+    }
+
+    fn start(&self, path: &Path) -> anyhow::Result<ExitCode> {
+        let options = RunOptions {
+            dry_run: self.dry_run,
+            leave: self.leave,
+            record: self.record.clone(),
+        };
+        let config = Config::load(path)?;
+        let ready = |address| eprintln!("status on {address}");
+        let (ended, stopped) = crate::log::block_on(process::run(&config, &options, ready))?;
+        Ok(match ended {
+            Ended::Incomplete => ExitCode::FAILURE,
+            _ => ExitCode::from(stopped.exit_code()),
+        })
+    }
+}
+
+fn check(path: &Path) -> anyhow::Result<ExitCode> {
+    let checked = process::check(path)?;
+    for line in checked.to_string().lines() {
+        eprintln!("{}: {line}", path.display());
+    }
+    Ok(ExitCode::from(if checked.unusable.is_empty() { 0 } else { 2 }))
+}
+
+impl Replay {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let (replay, span) = start::replay(&Config::load(&self.config)?, &self.recording)?;
+        let (first, last) = span.with_context(|| {
+            format!(
+                "{} has no rounds; record with `retryguard controller --record FILE`",
+                self.recording.display()
+            )
+        })?;
+        let recorded = last.saturating_sub(first);
+        print(&if self.json {
+            format!("{:#}\n", terminal::replay_json(&replay, recorded))
+        } else {
+            terminal::replay(&replay, recorded)
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Status {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let status = runtime.block_on(status_client::status(
+            &self.address,
+            self.token_file.as_deref(),
+            self.ca_file.as_deref(),
+        ));
+        let status = status.map_err(|error| anyhow::anyhow!("{error}"))?;
+        print(&if self.json {
+            format!("{status:#}\n")
+        } else {
+            terminal::status(&status)
+        })?;
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -3,20 +3,18 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Duration,
 };
 
 use clap::Args;
 use retryguard_lab::{
-    Name,
     demo::{self, Options, Own},
     faults::Kind,
 };
 
 use crate::foreign;
 
-/// Shows a retry storm and how it is stopped: five services on this machine, a minute, nothing to install.
+/// Show a retry storm and how it is stopped: five services on this machine, a minute, nothing to install.
 ///
 /// The same load meets the same fault three times: under retries and timeouts, with a circuit breaker added (or under a
 /// policy of yours), and under RetryGuard. The table at the end says what acted and what saved the orders.
@@ -44,49 +42,36 @@ pub(crate) struct Arguments {
     /// Plain lines instead of a screen; the default where there is no terminal.
     #[arg(long)]
     plain: bool,
-    /// Keeps the page for so many seconds after the end.
+    /// Keep the page for so many seconds after the end.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     stay: u64,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    if !arguments.page.ip().is_loopback() {
-        eprintln!("error: the page is for this machine only: give --page an address such as 127.0.0.1:8080");
-        return ExitCode::from(2);
-    }
-    let policy = match arguments.policy.as_deref().map(own).transpose() {
-        Ok(policy) => policy,
-        Err(error) => return crate::output::failed(&error, 2),
-    };
-    let options = Options {
-        seed: arguments.seed,
-        page: arguments.page,
-        plain: arguments.plain,
-        stay: Duration::from_secs(arguments.stay),
-        policy,
-        fault: arguments.fault,
-    };
-    match retryguard_lab::block_on(demo::run(options)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => crate::output::failed(&error, 1),
+impl Arguments {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let options = Options {
+            seed: self.seed,
+            page: self.page,
+            plain: self.plain,
+            stay: Duration::from_secs(self.stay),
+            policy: self.policy.as_deref().map(own).transpose()?,
+            fault: self.fault,
+        };
+        retryguard_lab::block_on(demo::run(options))
     }
 }
 
 /// The user's own policy. Mistakes are reported before anything is started.
 fn own(path: &Path) -> anyhow::Result<Own> {
-    let name = path.display().to_string();
     let (file, policy) = foreign::policy(path)?;
-    let services = policy.services().count();
-    let known = |service: &str| Name::ALL.iter().any(|name| name.as_str() == service);
-    if services > 0 && !policy.services().any(|(service, _)| known(service)) {
-        eprintln!(
-            "{name}: none of its services is one of the demo's (gateway, orders, payments, inventory, notifications): \
-             its defaults apply to all of them"
-        );
+    if let Some(warning) = Own::warning(&policy) {
+        eprintln!("{}: {warning}", path.display());
     }
     let title = path
         .file_name()
-        .map_or_else(|| name.clone(), |name| name.to_string_lossy().into_owned());
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned();
     Ok(Own {
         title,
         text: file.text,

@@ -1,7 +1,5 @@
 //! `retryguard explain`: lint codes, keys of the policy file, and the words of the field.
 
-use std::process::ExitCode;
-
 use retryguard_policy::explain::{explain, explained};
 
 /// Explain a lint code, a key of the policy file, or a term.
@@ -21,11 +19,7 @@ pub(crate) struct Explain {
 }
 
 impl Explain {
-    pub(crate) fn run(&self) -> ExitCode {
-        crate::output::exit("explain", self.answer())
-    }
-
-    fn answer(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         let Some(what) = &self.what else {
             return crate::output::print(&explained());
         };
@@ -33,7 +27,7 @@ impl Explain {
             let near = unknown
                 .nearest
                 .map_or_else(String::new, |near| format!(": did you mean {near}?"));
-            anyhow::anyhow!("nothing is known about `{what}`{near}\n`retryguard explain` lists what is")
+            anyhow::anyhow!("nothing is known about `{what}`{near}\n`retryguard explain` without a word lists what is known")
         })?;
         crate::output::print(&text)
     }

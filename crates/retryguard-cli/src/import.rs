@@ -1,17 +1,13 @@
 //! `retryguard import` and `retryguard render`: from the files of other systems to a policy, and back.
 
-use std::{
-    io::Read as _,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use retryguard_policy::{Policy, reading::nearest};
 use retryguard_translate::{Format, PolicyFile, Target, render};
 
-use crate::output::{self, put};
+use crate::output::{put, read};
 
 /// Read the retry settings of another system as a policy; what a policy cannot express is listed by line.
 ///
@@ -50,7 +46,8 @@ pub(crate) struct Import {
 /// Exits with 0, or with 2 when the policy cannot be read.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  retryguard render policy.yaml --to envoy > bootstrap.yaml && envoy --mode validate -c bootstrap.yaml
+  retryguard render policy.yaml --to envoy --out bootstrap.yaml
+  envoy --mode validate -c bootstrap.yaml
   retryguard render policy.yaml --to istio | kubectl diff -f -
   retryguard render virtual-service.yaml --to gateway-api")]
 pub(crate) struct Render {
@@ -89,17 +86,18 @@ fn format(word: &str) -> Result<Format, String> {
 }
 
 impl Import {
-    pub(crate) fn run(&self) -> ExitCode {
-        output::exit("import", self.answer())
-    }
-
-    fn answer(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         let name = self.file.display().to_string();
-        let text = text_of(&self.file)?;
+        let text = read(&self.file).with_context(|| format!("cannot read {name}"))?;
         let file = PolicyFile::of(text, self.from).with_context(|| name.clone())?;
         let Some(imported) = file.imported else {
+            if Policy::parse(&file.text).is_ok() {
+                bail!(
+                    "{name} is a policy already: judge it with `retryguard lint`, or write it for another system with `retryguard render`"
+                );
+            }
             bail!(
-                "{name}: neither of a format that can be imported, by its keys: say which it is with --from (known are {})",
+                "{name}: its keys are those of no format that can be imported; say which it is with --from (known are {})",
                 Format::ALL.map(Format::as_str).join(", ")
             );
         };
@@ -117,13 +115,10 @@ impl Import {
 }
 
 impl Render {
-    pub(crate) fn run(&self) -> ExitCode {
-        output::exit("render", self.answer())
-    }
-
-    fn answer(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         let name = self.file.display().to_string();
-        let file = PolicyFile::of(text_of(&self.file)?, None).with_context(|| name.clone())?;
+        let text = read(&self.file).with_context(|| format!("cannot read {name}"))?;
+        let file = PolicyFile::of(text, None).with_context(|| name.clone())?;
         if let Some(imported) = &file.imported {
             eprintln!("{}", imported.summary(&name));
         }
@@ -144,17 +139,4 @@ impl Render {
         };
         put(self.out.as_deref(), &text)
     }
-}
-
-fn text_of(path: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    if path.as_os_str() == "-" {
-        std::io::stdin()
-            .lock()
-            .read_to_string(&mut text)
-            .context("standard input")?;
-    } else {
-        text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    }
-    Ok(text)
 }

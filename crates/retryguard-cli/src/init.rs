@@ -3,7 +3,6 @@
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
     path::PathBuf,
-    process::ExitCode,
 };
 
 use anyhow::{Context as _, bail};
@@ -47,11 +46,7 @@ pub(crate) struct Init {
 }
 
 impl Init {
-    pub(crate) fn run(self) -> ExitCode {
-        crate::output::exit("init", self.answer())
-    }
-
-    fn answer(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         let printed = self.out.as_os_str() == "-";
         if !printed && self.out.exists() && !self.force {
             bail!("{} exists: give another --out, or --force", self.out.display());

@@ -3,7 +3,7 @@
 mod run;
 mod stores;
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Subcommand};
 use retryguard_lab::{
@@ -11,7 +11,7 @@ use retryguard_lab::{
     settings::{Addresses, Capacity},
 };
 
-/// Five real services to break: gateway, orders, payments, inventory, notifications.
+/// Start five real services to break: gateway, orders, payments, inventory, notifications; or run experiments on them.
 #[derive(Args)]
 #[command(after_help = "Examples:
   retryguard lab serve
@@ -28,13 +28,13 @@ enum Command {
     Run(run::Run),
 }
 
-/// Starts services and keeps them up until Ctrl-C.
+/// Start services and keep them up until Ctrl-C.
 #[derive(Args)]
 struct Serve {
     /// A service to start in this process; all five where none is named.
     #[arg(long = "service", value_name = "NAME")]
     services: Vec<Name>,
-    /// The configuration: A to G.
+    /// How the services protect themselves, from A (retries and timeouts only) to G (RetryGuard); docs/lab.md describes each.
     #[arg(long, default_value = "G")]
     config: Configuration,
     /// A policy file in place of a configuration.
@@ -78,15 +78,14 @@ struct Serve {
     otlp: Option<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let result = match &arguments.command {
-        Command::Serve(serve) => settings(serve)
-            .and_then(|settings| retryguard_lab::block_on(retryguard_lab::serve(settings, &serve.how()))),
-        Command::Run(run) => run.run(),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => crate::output::failed(&error, 2),
+impl Arguments {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        match &self.command {
+            Command::Serve(serve) => {
+                retryguard_lab::block_on(retryguard_lab::serve(settings(serve)?, &serve.how()))
+            }
+            Command::Run(run) => run.run(),
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! `retryguard lint FILE…`: judges policies before they are deployed.
 
 use std::{
-    io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use clap::ValueEnum;
-use retryguard_policy::{LARGEST_FILE, Severity};
-use retryguard_report::lint::{Checked, Judged, annotations, findings, log, mistakes, objects};
+use retryguard_policy::Severity;
+use retryguard_report::lint::{Checked, Judged, annotations, exit_code, findings, log, mistakes, objects};
 use retryguard_translate::lint_file;
+
+use crate::output;
 
 /// Judge policy files: worst-case amplification, missing jitter, retries that do not fit, and more.
 ///
@@ -57,41 +58,39 @@ enum Deny {
     Notes,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let checked: Vec<Checked> = arguments
-        .files
-        .iter()
-        .map(|file| Checked {
-            file: file.display().to_string(),
-            judged: judge(file),
+impl Arguments {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let checked: Vec<Checked> = self
+            .files
+            .iter()
+            .map(|file| Checked {
+                file: file.display().to_string(),
+                judged: judge(file),
+            })
+            .collect();
+        eprint!("{}", mistakes(&checked));
+        let out = match self.format {
+            _ if self.json => objects(&checked),
+            Format::Text => findings(&checked),
+            Format::Json => objects(&checked),
+            Format::Sarif => format!("{:#}\n", log(&checked)),
+            Format::Github => annotations(&checked),
+        };
+        let least = match self.deny {
+            None => Severity::Error,
+            Some(Deny::Warnings) => Severity::Warning,
+            Some(Deny::Notes) => Severity::Note,
+        };
+        // Success whatever the findings where the reader has stopped reading, as in `lint … | head`.
+        Ok(match output::printed(&out)? {
+            true => ExitCode::from(exit_code(&checked, least)),
+            false => ExitCode::SUCCESS,
         })
-        .collect();
-    eprint!("{}", mistakes(&checked));
-    let format = if arguments.json {
-        Format::Json
-    } else {
-        arguments.format
-    };
-    let out = match format {
-        Format::Text => findings(&checked),
-        Format::Json => objects(&checked),
-        Format::Sarif => format!("{:#}\n", log(&checked)),
-        Format::Github => annotations(&checked),
-    };
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush()) {
-        Ok(()) => exit_code(&checked, arguments.deny),
-        // A broken pipe is not an error, whatever the findings: the reader has stopped reading.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("retryguard lint: cannot write the report: {error}");
-            ExitCode::from(2)
-        }
     }
 }
 
-fn judge(file: &PathBuf) -> Judged {
-    let text = match read(file) {
+fn judge(file: &Path) -> Judged {
+    let text = match output::read(file) {
         Err(error) => return Judged::Unreadable(error),
         Ok(text) => text,
     };
@@ -100,29 +99,4 @@ fn judge(file: &PathBuf) -> Judged {
         eprintln!("{imported}");
     }
     judged.map_or_else(Judged::Mistakes, Judged::Report)
-}
-
-/// Reads no more than the largest file that can be imported: a wrong path can name a file of any size.
-fn read(file: &PathBuf) -> io::Result<String> {
-    use io::Read;
-    let bound = LARGEST_FILE.max(retryguard_translate::LARGEST_FILE) as u64 + 1;
-    let mut text = String::new();
-    if file.as_os_str() == "-" {
-        io::stdin().lock().take(bound).read_to_string(&mut text)?;
-    } else {
-        std::fs::File::open(file)?.take(bound).read_to_string(&mut text)?;
-    }
-    Ok(text)
-}
-
-fn exit_code(checked: &[Checked], deny: Option<Deny>) -> ExitCode {
-    let least = match deny {
-        None => Severity::Error,
-        Some(Deny::Warnings) => Severity::Warning,
-        Some(Deny::Notes) => Severity::Note,
-    };
-    let worst = checked
-        .iter()
-        .map(|checked| checked.judged.passes(least).map_or(2, |passes| u8::from(!passes)));
-    ExitCode::from(worst.max().unwrap_or(0))
 }

@@ -35,57 +35,68 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-/// Stops retry storms: lint, predict, check, prove and enforce retry policies.
+/// Stops retry storms: shows them, judges retry policies before they ship, and enforces them.
 #[derive(Parser)]
 #[command(name = "retryguard", version)]
+#[command(after_help = "Begin with:
+  retryguard demo                          a retry storm on this machine, and what stops it: a minute
+  retryguard lint virtual-service.yaml     what makes a storm in a file of Envoy, Istio, gRPC, …
+  retryguard init                          a policy of your own
+  retryguard play                          policies in known storms, on a local page")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
+/// In the order in which they are met: look, write, judge, run, the rest.
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::Arguments),
+    Play(play::Play),
+    Init(init::Init),
+    Import(import::Import),
+    Lint(lint::Arguments),
+    Explain(explain::Explain),
+    Simulate(simulate::Arguments),
     Calibrate(calibrate::Calibrate),
+    Tune(tune::Tune),
+    Predict(predict::Arguments),
     Check(check::Check),
-    Completions(shell::Completions),
+    Render(import::Render),
     #[cfg(feature = "controller")]
     Controller(controller::Arguments),
-    Demo(demo::Arguments),
-    Explain(explain::Explain),
-    Import(import::Import),
-    Init(init::Init),
-    Lab(lab::Arguments),
-    Lint(lint::Arguments),
-    Man(shell::Man),
-    Play(play::Play),
     #[cfg(feature = "controller")]
     Policy(policy::Arguments),
-    Predict(predict::Arguments),
-    Render(import::Render),
-    Simulate(simulate::Arguments),
-    Tune(tune::Tune),
+    Lab(lab::Arguments),
+    Completions(shell::Completions),
+    Man(shell::Man),
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Calibrate(arguments) => arguments.run(),
-        Command::Check(check) => check.run(),
-        Command::Completions(arguments) => arguments.run(Arguments::command()),
+    run(Arguments::parse().command).unwrap_or_else(|error| output::failed(&error))
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Calibrate(arguments) => arguments.run()?,
+        Command::Check(arguments) => arguments.run()?,
+        Command::Completions(arguments) => arguments.run(Arguments::command())?,
         #[cfg(feature = "controller")]
-        Command::Controller(arguments) => controller::run(&arguments),
-        Command::Demo(arguments) => demo::run(&arguments),
-        Command::Explain(arguments) => arguments.run(),
-        Command::Import(arguments) => arguments.run(),
-        Command::Init(arguments) => arguments.run(),
-        Command::Lab(arguments) => lab::run(&arguments),
-        Command::Lint(arguments) => lint::run(&arguments),
-        Command::Man(arguments) => arguments.run(Arguments::command()),
-        Command::Play(arguments) => arguments.run(),
+        Command::Controller(arguments) => return arguments.run(),
+        Command::Demo(arguments) => arguments.run()?,
+        Command::Explain(arguments) => arguments.run()?,
+        Command::Import(arguments) => arguments.run()?,
+        Command::Init(arguments) => arguments.run()?,
+        Command::Lab(arguments) => arguments.run()?,
+        Command::Lint(arguments) => return arguments.run(),
+        Command::Man(arguments) => arguments.run(Arguments::command())?,
+        Command::Play(arguments) => arguments.run()?,
         #[cfg(feature = "controller")]
-        Command::Policy(arguments) => policy::run(&arguments),
-        Command::Predict(arguments) => predict::run(&arguments),
-        Command::Render(arguments) => arguments.run(),
-        Command::Simulate(arguments) => simulate::run(&arguments),
-        Command::Tune(tune) => tune.run(),
+        Command::Policy(arguments) => return arguments.run(),
+        Command::Predict(arguments) => arguments.run()?,
+        Command::Render(arguments) => arguments.run()?,
+        Command::Simulate(arguments) => arguments.run()?,
+        Command::Tune(arguments) => arguments.run()?,
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,40 +1,12 @@
-//! What `check` and `tune` share: which policy is modelled and in which world, and how they end: 0 for answers, 1 for a model, a
-//! property or a limit that stands in their way, 2 for what the user has to give differently.
+//! What `check` and `tune` share: which policy is modelled and in which world.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use retryguard_tune::ModelledService;
 
 use crate::foreign;
-
-/// What was given is wrong, whatever the model would have said.
-#[derive(Debug)]
-pub(crate) struct Wrong(pub(crate) anyhow::Error);
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.0)
-    }
-}
-
-impl std::error::Error for Wrong {}
-
-/// Says on standard error why there is no answer.
-pub(crate) fn exit(answer: anyhow::Result<()>) -> ExitCode {
-    let Err(error) = answer else {
-        return ExitCode::SUCCESS;
-    };
-    eprintln!("error: {error:#}");
-    if error.is::<Wrong>() {
-        ExitCode::from(2)
-    } else {
-        ExitCode::FAILURE
-    }
-}
 
 /// Which policy, and which world it is judged in.
 #[derive(Args, Clone, Debug)]

@@ -1,29 +1,48 @@
-//! Where results go: a folder, and the standard output.
+//! Where texts come from, where results go, and how a command ends.
 
-use std::{fs, io::Write as _, path::Path, process::ExitCode};
+use std::{
+    fmt, fs,
+    io::{self, Read, Write as _},
+    path::Path,
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use retryguard_lab::Interrupted;
 
-/// Says on standard error why a command failed. Exits as a shell reports a signal where one ended it, else with `code`.
-pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
+/// What was given is right, and there is no answer: the exit code is 1. Every other error exits with 2.
+#[derive(Debug)]
+pub(crate) struct Unanswered(pub(crate) anyhow::Error);
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+impl std::error::Error for Unanswered {}
+
+/// Says on standard error why a command failed. Exits as a shell reports a signal where one ended it.
+pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
         eprintln!("{interrupted}");
         return ExitCode::from(interrupted.exit_code());
     }
     eprintln!("error: {error:#}");
-    ExitCode::from(code)
+    ExitCode::from(if error.is::<Unanswered>() { 1 } else { 2 })
 }
 
-/// How a command ends: with 2 after the reason, where it failed.
-pub(crate) fn exit(command: &str, answer: anyhow::Result<()>) -> ExitCode {
-    match answer {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("retryguard {command}: {error:#}");
-            ExitCode::from(2)
-        }
+/// The text of a file; `-` is the standard input. Reads one byte more than the largest file that can be imported: a wrong path can
+/// name a file of any size, and the reader of the text reports that it is too large.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    let bound = retryguard_translate::LARGEST_FILE as u64 + 1;
+    let mut text = String::new();
+    if path.as_os_str() == "-" {
+        io::stdin().lock().take(bound).read_to_string(&mut text)?;
+    } else {
+        fs::File::open(path)?.take(bound).read_to_string(&mut text)?;
     }
+    Ok(text)
 }
 
 /// Writes files into a folder, which is made where it is missing.
@@ -40,10 +59,15 @@ pub(crate) fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result
 
 /// Prints a text. A broken pipe is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    printed(text).map(|_| ())
+}
+
+/// Prints a text, and says whether all of it was read: a broken pipe is not an error.
+pub(crate) fn printed(text: &str) -> anyhow::Result<bool> {
+    let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        result => result.map(|()| true).context("cannot write the result"),
     }
 }
 

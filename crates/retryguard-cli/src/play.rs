@@ -1,6 +1,6 @@
 //! `retryguard play`: the playground.
 
-use std::{io::IsTerminal as _, net::SocketAddr, process::ExitCode};
+use std::{io::IsTerminal as _, net::SocketAddr};
 
 /// Open the playground: a local page on which policies meet storms, with sliders, an editor and ten known storms.
 ///
@@ -19,11 +19,8 @@ pub(crate) struct Play {
 }
 
 impl Play {
-    pub(crate) fn run(&self) -> ExitCode {
-        match retryguard_lab::block_on(self.serve()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => crate::output::failed(&error, 2),
-        }
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        retryguard_lab::block_on(self.serve())
     }
 
     async fn serve(&self) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use retryguard_controller::config::listen::Listen;
-use retryguard_controller::process::{Stopped, serve_policies};
+use retryguard_controller::process::serve_policies;
 
 /// Serve policies over HTTP, for clients that fetch theirs.
 #[derive(clap::Args)]
@@ -35,22 +35,18 @@ struct Serve {
     token_file: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let Command::Serve(arguments) = &arguments.command;
-    let listen = Listen {
-        address: arguments.listen,
-        tls: None,
-        token_file: arguments.token_file.clone(),
-    };
-    let ready = |names: &[String], address| {
-        eprintln!("serving {} on http://{address}/policies", names.join(", "));
-    };
-    match crate::log::block_on(serve_policies(&arguments.folder, &listen, ready)) {
-        Ok(Stopped::Interrupted) => ExitCode::from(130),
-        Ok(Stopped::Terminated) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("retryguard policy serve: {error}");
-            ExitCode::from(2)
-        }
+impl Arguments {
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let Command::Serve(arguments) = &self.command;
+        let listen = Listen {
+            address: arguments.listen,
+            tls: None,
+            token_file: arguments.token_file.clone(),
+        };
+        let ready = |names: &[String], address| {
+            eprintln!("serving {} on http://{address}/policies", names.join(", "));
+        };
+        let stopped = crate::log::block_on(serve_policies(&arguments.folder, &listen, ready))?;
+        Ok(ExitCode::from(stopped.exit_code()))
     }
 }

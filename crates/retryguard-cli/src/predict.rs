@@ -1,8 +1,5 @@
 //! `retryguard predict`: what retries do to a target, from closed forms, before anything is built.
 
-use std::process::ExitCode;
-
-use anyhow::Context as _;
 use retryguard_tune::Prediction;
 
 /// Predict rejection, retries, load and delay from closed forms, and where to set the guard.
@@ -30,16 +27,13 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    crate::output::exit("predict", answer(arguments))
-}
-
-fn answer(arguments: &Arguments) -> anyhow::Result<()> {
-    let prediction = Prediction::new(arguments.load, arguments.attempts, arguments.buffer)?;
-    let text = if arguments.json {
-        format!("{:#}\n", prediction.as_json())
-    } else {
-        prediction.as_text()
-    };
-    crate::output::print(&text).context("cannot write the prediction")
+impl Arguments {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let prediction = Prediction::new(self.load, self.attempts, self.buffer)?;
+        crate::output::print(&if self.json {
+            format!("{:#}\n", prediction.as_json())
+        } else {
+            prediction.as_text()
+        })
+    }
 }

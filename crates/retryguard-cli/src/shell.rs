@@ -1,6 +1,6 @@
 //! `retryguard completions` and `retryguard man`: for shells and for `man`.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Command;
@@ -29,22 +29,15 @@ pub(crate) struct Man {
 }
 
 impl Completions {
-    pub(crate) fn run(&self, mut command: Command) -> ExitCode {
+    pub(crate) fn run(&self, mut command: Command) -> anyhow::Result<()> {
         let mut out = Vec::new();
         clap_complete::generate(self.shell, &mut command, "retryguard", &mut out);
-        crate::output::exit(
-            "completions",
-            crate::output::print(&String::from_utf8_lossy(&out)),
-        )
+        crate::output::print(&String::from_utf8_lossy(&out))
     }
 }
 
 impl Man {
-    pub(crate) fn run(&self, command: Command) -> ExitCode {
-        crate::output::exit("man", self.write(command))
-    }
-
-    fn write(&self, command: Command) -> anyhow::Result<()> {
+    pub(crate) fn run(&self, command: Command) -> anyhow::Result<()> {
         let mut files = vec![("retryguard.1".to_owned(), page(&command)?)];
         for sub in command.get_subcommands() {
             let name = format!("retryguard-{}", sub.get_name());

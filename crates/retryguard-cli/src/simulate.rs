@@ -1,6 +1,6 @@
 //! `retryguard simulate`: what a policy will do in a system, before it is deployed.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use anyhow::bail;
 use retryguard_report::simulate::{Simulation, SimulationError};
@@ -78,43 +78,39 @@ pub(crate) struct Arguments {
     csv: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    crate::output::exit("simulate", try_run(arguments))
-}
-
-fn try_run(arguments: &Arguments) -> anyhow::Result<()> {
-    let mut tell = |line: String| eprintln!("{line}");
-    let simulation = arguments.simulation();
-    let (word, folder) = (arguments.file.as_os_str(), &arguments.folder);
-    if arguments.units.is_some() && (arguments.json || arguments.csv) {
-        bail!("--json and --csv belong to `retryguard simulate merge DIR`, which has the whole result");
-    }
-    let answer = match folder {
-        Some(folder) if word == "merge" => Simulation::merge(folder)?,
-        None if word == "merge" => {
-            bail!("give the folder that the units were written into: retryguard simulate merge DIR")
-        }
-        Some(folder) => bail!(
-            "{} is one argument too many; a folder belongs to `retryguard simulate merge DIR`",
-            folder.display()
-        ),
-        None if word == "tournament" => simulation.tournament(&mut tell)?,
-        None if arguments.draw.is_some() => return Err(SimulationError::Draw.into()),
-        None => simulation.run(&mut tell)?,
-    };
-    if let Some(folder) = &arguments.out {
-        write(folder, &answer.files())?;
-    }
-    print(&if arguments.json {
-        answer.json()
-    } else if arguments.csv {
-        answer.csv()
-    } else {
-        answer.text()
-    })
-}
-
 impl Arguments {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let mut tell = |line: String| eprintln!("{line}");
+        let simulation = self.simulation();
+        let (word, folder) = (self.file.as_os_str(), &self.folder);
+        if self.units.is_some() && (self.json || self.csv) {
+            bail!("--json and --csv belong to `retryguard simulate merge DIR`, which has the whole result");
+        }
+        let answer = match folder {
+            Some(folder) if word == "merge" => Simulation::merge(folder)?,
+            None if word == "merge" => {
+                bail!("give the folder that the units were written into: retryguard simulate merge DIR")
+            }
+            Some(folder) => bail!(
+                "{} is one argument too many; a folder belongs to `retryguard simulate merge DIR`",
+                folder.display()
+            ),
+            None if word == "tournament" => simulation.tournament(&mut tell)?,
+            None if self.draw.is_some() => return Err(SimulationError::Draw.into()),
+            None => simulation.run(&mut tell)?,
+        };
+        if let Some(folder) = &self.out {
+            write(folder, &answer.files())?;
+        }
+        print(&if self.json {
+            answer.json()
+        } else if self.csv {
+            answer.csv()
+        } else {
+            answer.text()
+        })
+    }
+
     fn simulation(&self) -> Simulation {
         Simulation {
             file: self.file.clone(),

@@ -1,7 +1,7 @@
 //! The controller as a process: its file is checked, and it runs until a signal ends it.
 
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
 };
 
@@ -37,6 +37,17 @@ pub enum Stopped {
     Interrupted,
 }
 
+impl Stopped {
+    /// The exit code of a process that had nothing else to report.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Terminated => 0,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
 /// What a check of a configuration says.
 #[derive(Debug)]
 pub struct CheckedConfig {
@@ -63,6 +74,22 @@ pub fn check(path: &Path) -> Result<CheckedConfig, ConfigError> {
         warnings,
         targets: config.targets.len(),
     })
+}
+
+impl fmt::Display for CheckedConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for error in &self.unusable {
+            writeln!(f, "{error}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        match (self.unusable.is_empty(), self.targets) {
+            (false, _) => Ok(()),
+            (true, 1) => writeln!(f, "no mistake, 1 target"),
+            (true, several) => writeln!(f, "no mistake, {several} targets"),
+        }
+    }
 }
 
 /// What the configuration asks for and this program does not have, with the feature that brings it.

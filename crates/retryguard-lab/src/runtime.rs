@@ -53,7 +53,10 @@ impl Interrupted {
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("interrupted: the run was given up, and nothing of it stays behind")
+        f.write_str(match self {
+            Self::Interrupt => "stopped by Ctrl-C; nothing stays behind",
+            Self::Terminate => "stopped by SIGTERM; nothing stays behind",
+        })
     }
 }
 

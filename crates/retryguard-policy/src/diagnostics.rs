@@ -51,6 +51,16 @@ impl Diagnostics {
     /// and the list would hide that.
     pub const MOST: usize = 100;
 
+    /// A line for each mistake, with its place as editors and terminals link it: `policy.yaml:2:3: unknown key …`.
+    #[must_use]
+    pub fn in_file(&self, file: &str) -> String {
+        let line = |mistake: &Diagnostic| {
+            let Position { line, column } = mistake.at;
+            format!("{file}:{line}:{column}: {}; {}", mistake.message, mistake.help)
+        };
+        self.0.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
     /// The mistakes. Never empty.
     #[must_use]
     pub fn as_slice(&self) -> &[Diagnostic] {

@@ -72,8 +72,8 @@ impl Draft {
         }
         let mut out = format!(
             "# yaml-language-server: $schema={}/raw/main/docs/policy.schema.json\n\
-             # Every key is explained by `retryguard explain KEY`; what is not written here has a safe default: at most two\n\
-             # retries under full jitter, paid from a budget, with a guard and a breaker.\n\
+             # Every key is explained by `retryguard explain KEY`; what is not written here has a safe default: retries\n\
+             # under full jitter and paid from a budget, at most two for a call until it is measured that more help, and a breaker.\n\
              defaults:\n  \
              # How long a call may take in all, its retries included.\n  deadline: {}\n  \
              # How long one attempt may take: a little above the 99th percentile of what is called.\n  attemptTimeout: {}\n",

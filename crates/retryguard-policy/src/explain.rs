@@ -81,7 +81,8 @@ impl Keys {
                         let plain = |cell: &str| cell.replace("\\|", "|").replace('*', "");
                         section.rows.push([
                             key.trim_matches('`').to_owned(),
-                            plain(meaning),
+                            // The page has what a key takes in italics behind its meaning.
+                            plain(&meaning.replace(". *", ". Takes ")),
                             plain(default),
                             plain(why),
                         ]);
@@ -100,7 +101,11 @@ impl Keys {
         if let Some(section) = self.sections.iter().find(|section| section.name == what) {
             out += &format!("{}\n", wrapped(&format!("{what}: {}", section.about)));
             for [key, meaning, default, _] in &section.rows {
-                out += &format!("\n  {what}.{key} ({default})\n    {}\n", indented(meaning));
+                let default = match default.as_str() {
+                    "–" => String::new(),
+                    default => format!(" ({default})"),
+                };
+                out += &format!("\n  {what}.{key}{default}\n    {}\n", indented(meaning));
             }
             out += &format!("\nWhy a default is what it is: `retryguard explain {what}.KEY`.\n");
         }

@@ -23,6 +23,15 @@ pub struct Checked {
     pub judged: Judged,
 }
 
+/// The exit code for all files: 2 where one cannot be read as a policy, 1 where one has a finding of this severity or above.
+#[must_use]
+pub fn exit_code(checked: &[Checked], least: Severity) -> u8 {
+    let codes = checked
+        .iter()
+        .map(|checked| checked.judged.passes(least).map_or(2, |passes| u8::from(!passes)));
+    codes.max().unwrap_or(0)
+}
+
 /// What became of one file.
 #[derive(Debug)]
 pub enum Judged {

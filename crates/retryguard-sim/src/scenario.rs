@@ -87,7 +87,10 @@ impl fmt::Display for ScenarioError {
                 "cannot read {}; give the path of a scenario file: {error}",
                 path.display()
             ),
-            Self::Mistakes(path, mistakes) => write!(f, "{} has mistakes:\n{mistakes}", path.display()),
+            Self::Mistakes(path, mistakes) => {
+                let name = path.display().to_string();
+                write!(f, "{name} has mistakes:\n{}", mistakes.in_file(&name))
+            }
         }
     }
 }

@@ -33,7 +33,7 @@ impl fmt::Display for FileError {
         match self {
             Self::Unreadable(name, error) => write!(f, "cannot read the policy {name}: {error}"),
             Self::Refused(name, refused) => write!(f, "{name}: {refused}"),
-            Self::Mistakes(name, mistakes) => write!(f, "{name} has mistakes:\n{mistakes}"),
+            Self::Mistakes(name, mistakes) => write!(f, "{name} has mistakes:\n{}", mistakes.in_file(name)),
         }
     }
 }

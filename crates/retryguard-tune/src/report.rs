@@ -124,12 +124,14 @@ impl Report {
         let written = self.written.iter().min_by(lowest)?;
         let without = self.without.iter().min_by(lowest)?;
         let change = more(written.total, without.total);
+        let time = match change.abs() {
+            slight if slight < 0.5 => "as much time as".to_owned(),
+            percent if change < 0.0 => format!("{percent:.0} % less time than"),
+            percent => format!("{percent:.0} % more time than"),
+        };
         Some(format!(
-            "At an availability of {} the calls take {:.0} % {} time than {}, and {:.0} % of it is spent on attempts that fail instead \
-             of {:.0} %.",
+            "At an availability of {} the calls take {time} {}, and {:.0} % of it is spent on attempts that fail instead of {:.0} %.",
             written.availability,
-            change.abs(),
-            if change < 0.0 { "less" } else { "more" },
             self.without_name.0,
             written.failing_percent(),
             without.failing_percent()

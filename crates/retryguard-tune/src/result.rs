@@ -44,11 +44,14 @@ impl Found {
     fn sentence(&self) -> String {
         let change = |tuned: f64, written: f64, what: &str| {
             let change = more(tuned, written);
-            let word = if change < 0.0 { "less" } else { "more" };
-            format!("{:.0} % {word} {what}", change.abs())
+            match change.abs() {
+                slight if slight < 0.5 => format!("the same {what}"),
+                percent if change < 0.0 => format!("{percent:.0} % less {what}"),
+                percent => format!("{percent:.0} % more {what}"),
+            }
         };
         format!(
-            "Tuned, the calls take {} and {} than as written.",
+            "Compared with the policy as written, the tuned one takes {} and causes {}.",
             change(self.tuned.total, self.written.total, "time"),
             change(self.tuned.contention, self.written.contention, "contention")
         )

@@ -11,7 +11,7 @@ use retryguard_lab::{
 use super::stores;
 use crate::output;
 
-/// Runs configurations under faults and prints what was measured.
+/// Run configurations under faults and print what was measured.
 #[derive(Args)]
 pub(super) struct Run {
     /// The configurations: letters from A to G, such as G, A,B,G or A..F.

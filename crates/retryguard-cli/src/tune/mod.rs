@@ -4,15 +4,14 @@
 mod scenario;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::bail;
 use clap::Args;
 use retryguard_tune::{Found, Lowered, ModelledService, Search};
 
 use crate::{
-    modelled::{Pattern, World, Wrong, exit},
-    output::save,
+    modelled::{Pattern, World},
+    output::{Unanswered, save},
 };
 
 /// The extra time that is allowed unless another is given, in percent.
@@ -72,23 +71,15 @@ pub(crate) struct Tune {
 }
 
 impl Tune {
-    pub(crate) fn run(&self) -> ExitCode {
-        exit(self.answer())
-    }
-
-    fn answer(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
         if let Some(path) = &self.scenario {
             return self.in_world(path);
         }
         if !(self.more_time >= 0.0 && self.more_time.is_finite()) {
-            return Err(Wrong(anyhow!(
-                "--more-time {}: give a percentage of at least 0",
-                self.more_time
-            ))
-            .into());
+            bail!("--more-time {}: give a percentage of at least 0", self.more_time);
         }
-        let service = self.world.service(Some(Pattern::Retry)).map_err(Wrong)?;
-        let lowered = service.lower().map_err(|error| Wrong(error.into()))?;
+        let service = self.world.service(Some(Pattern::Retry))?;
+        let lowered = service.lower()?;
         let (search, found) = tuned(&service, &lowered, self.more_time, self.svg.as_deref())?;
         crate::output::print(&if self.json {
             found.json(&lowered, &search, self.more_time)
@@ -105,7 +96,9 @@ pub(crate) fn tuned(
     more_time: f64,
     picture: Option<&Path>,
 ) -> anyhow::Result<(Search, Found)> {
-    let (search, found) = service.tuned(lowered, more_time)?;
+    let (search, found) = service
+        .tuned(lowered, more_time)
+        .map_err(|error| Unanswered(error.into()))?;
     if let Some(path) = picture {
         save(path, &found.svg(&search, more_time))?;
     }

@@ -83,7 +83,7 @@ fn mistakes_are_told_with_their_lines() {
     let output = simulate(&file, &[]);
     assert_eq!(output.status.code(), Some(2));
     let talk = String::from_utf8_lossy(&output.stderr);
-    assert!(talk.contains("line 3, column 5: unknown key `pase`"), "{talk}");
+    assert!(talk.contains("wrong.yaml:3:5: unknown key `pase`"), "{talk}");
     assert!(talk.contains("did you mean `pace`?"), "{talk}");
     let output = simulate(&slides(), &["--policy", "17-more"]);
     let talk = String::from_utf8_lossy(&output.stderr);

@@ -229,7 +229,7 @@ fn tune_lists_what_the_model_leaves_out() {
     }
     let last = text.lines().last().unwrap_or_default();
     assert!(
-        last.starts_with("Tuned, the calls take ") && last.ends_with("than as written."),
+        last.starts_with("Compared with the policy as written, the tuned one takes ") && last.ends_with('.'),
         "{last}"
     );
     let found = json(&payments("tune", &["--json"]));

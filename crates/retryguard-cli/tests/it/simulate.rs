@@ -176,7 +176,7 @@ fn mistakes_are_told_with_their_lines() {
     let (out, talk, code) = retryguard(&[&path.to_string_lossy()]);
     assert_eq!((out.as_str(), code), ("", Some(2)));
     assert!(
-        talk.contains("line 3, column 11: unknown key `wokers` in `store`; did you mean `workers`?"),
+        talk.contains("wrong.yaml:3:11: unknown key `wokers` in `store`; did you mean `workers`?"),
         "{talk}"
     );
     assert!(talk.contains("there are no clients"), "{talk}");

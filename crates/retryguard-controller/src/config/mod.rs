@@ -65,16 +65,14 @@ pub enum ConfigError {
         /// Which.
         path: PathBuf,
         /// Why.
-        #[source]
         error: std::io::Error,
     },
     /// The file has mistakes.
-    #[error("{path} has mistakes:\n{mistakes}", path = .path.display())]
+    #[error("{path} has mistakes:\n{}", .mistakes.in_file(&.path.display().to_string()), path = .path.display())]
     Wrong {
         /// Which.
         path: PathBuf,
         /// All of them.
-        #[source]
         mistakes: Diagnostics,
     },
 }

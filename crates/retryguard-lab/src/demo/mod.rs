@@ -14,13 +14,14 @@ mod verdict;
 
 use std::{io::IsTerminal as _, net::SocketAddr, time::Duration};
 
+use retryguard_policy::Policy;
 use tokio::sync::watch;
 
 pub use act::Act;
 pub use acted::{Acted, Part};
 pub use frame::{Arm, EdgeFrame, Frame, Phase};
 
-use crate::{clock, faults::Kind, system::Life};
+use crate::{clock, faults::Kind, name::Name, system::Life};
 
 /// How the demo is shown.
 #[derive(Debug, Clone)]
@@ -48,6 +49,23 @@ pub struct Own {
     pub text: String,
 }
 
+impl Own {
+    /// What to say of a policy whose services are all unknown to the demo.
+    #[must_use]
+    pub fn warning(policy: &Policy) -> Option<String> {
+        let mut services = policy.services().map(|(name, _)| name).peekable();
+        services.peek()?;
+        let known = Name::ALL.map(Name::as_str);
+        if services.any(|name| known.contains(&name)) {
+            return None;
+        }
+        Some(format!(
+            "none of its services is one of the demo's ({}): its defaults apply to all of them",
+            known.join(", ")
+        ))
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -69,6 +87,10 @@ const EVERY: Duration = Duration::from_millis(250);
 /// # Errors
 /// If the system cannot be started, and [`Interrupted`](crate::Interrupted) if a signal ended it before its time.
 pub async fn run(options: Options) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        options.page.ip().is_loopback(),
+        "the page is for this machine only: give --page an address such as 127.0.0.1:8080"
+    );
     let act = Act::storm(options.fault)?;
     let life = Life::begin();
     let (frames, seen) = watch::channel(Frame::default());

@@ -1,5 +1,7 @@
 use std::{fmt, str::FromStr};
 
+use retryguard_policy::reading::nearest;
+
 use crate::{
     faults::{Fault, Kind},
     name::Name,
@@ -84,8 +86,10 @@ impl FromStr for Trouble {
             .find(|known| known.as_str() == text)
             .ok_or_else(|| {
                 let known: Vec<&str> = Self::ALL.iter().map(|known| known.as_str()).collect();
+                let near = nearest(text, known.iter().copied())
+                    .map_or_else(String::new, |near| format!("did you mean {near}? "));
                 anyhow::anyhow!(
-                    "`{text}` is not a fault of the experiment: choose one of {}",
+                    "`{text}` is not a fault of the experiment: {near}choose one of {}",
                     known.join(", ")
                 )
             })

@@ -1,5 +1,6 @@
 use std::{fmt, str::FromStr};
 
+use retryguard_policy::reading::nearest;
 use serde::{Deserialize, Serialize};
 
 use crate::name::Name;
@@ -157,7 +158,12 @@ impl FromStr for Kind {
             .find(|kind| kind.as_str() == text)
             .ok_or_else(|| {
                 let known: Vec<&str> = Self::ALL.iter().map(|kind| kind.as_str()).collect();
-                anyhow::anyhow!("`{text}` is not a fault: choose one of {}", known.join(", "))
+                let near = nearest(text, known.iter().copied())
+                    .map_or_else(String::new, |near| format!("did you mean {near}? "));
+                anyhow::anyhow!(
+                    "`{text}` is not a fault: {near}choose one of {}",
+                    known.join(", ")
+                )
             })
     }
 }

@@ -76,11 +76,14 @@ fn fits(
         line(&subject.all.deadline),
         line(&subject.all.attempt_timeout),
     ]);
+    let fit = match fitting.count() {
+        0 => "none fits".to_owned(),
+        1 => "only 1 fits".to_owned(),
+        several => format!("only {several} fit"),
+    };
     let message = format!(
-        "of {} retries only {} fit into the deadline of {deadline:?}: with the longest waits the last would begin \
-         after {needed:?}",
-        call.retries,
-        fitting.count()
+        "of {} retries {fit} into the deadline of {deadline:?}: with the longest waits the last would begin after {needed:?}",
+        call.retries
     );
     findings.about(&subject.name, &code::DEADLINE, Severity::Warning, at, message);
 }

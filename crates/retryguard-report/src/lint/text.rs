@@ -20,14 +20,7 @@ pub fn mistakes(checked: &[Checked]) -> String {
                 );
             }
             Judged::Mistakes(mistakes) => {
-                for mistake in mistakes.as_slice() {
-                    let (line, column) = (mistake.at.line, mistake.at.column);
-                    let _ = writeln!(
-                        out,
-                        "{file}:{line}:{column}: {}; {}",
-                        mistake.message, mistake.help
-                    );
-                }
+                let _ = writeln!(out, "{}", mistakes.in_file(file));
             }
         }
     }

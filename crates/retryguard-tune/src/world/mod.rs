@@ -12,11 +12,13 @@ mod rank;
 mod space;
 mod words;
 
+use std::path::{Path, PathBuf};
+
 use retryguard_policy::{Finding, Severity, lint};
 use retryguard_sim::{
     comparison::{Plan, Summary, compare},
     conduct::Conduct,
-    scenario::Scenario,
+    scenario::{Fleets, Scenario, ScenarioError},
     streams::{Purpose, Seed},
 };
 
@@ -29,6 +31,19 @@ use space::{Setting, Space};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
+    /// The scenario cannot be read.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// Fleets of periodic clients have no policy.
+    #[error("{}: a file of `fleets` has no policy to tune; give a scenario with `services` and `clients`", .0.display())]
+    Fleets(PathBuf),
+    /// The scenario has several worlds.
+    #[error(
+        "{}: the scenario has a `sweep`, and a policy is tuned in one world; remove the `sweep`, or write the world with the \
+         value that matters into a file with `base`",
+        .0.display()
+    )]
+    Sweep(PathBuf),
     /// The policy cannot be read.
     #[error("the policy has mistakes:\n{0}")]
     Policy(String),
@@ -65,6 +80,21 @@ pub enum Problem {
         "no setting passes `retryguard lint`: correct what it says of the keys that are not searched first"
     )]
     NothingPasses,
+}
+
+/// Reads a scenario with one world.
+///
+/// # Errors
+/// Where the file cannot be read, has several worlds, or has no policy.
+pub fn load(path: &Path) -> Result<Scenario, Problem> {
+    if Fleets::load(path).is_ok_and(|fleets| fleets.is_some()) {
+        return Err(Problem::Fleets(path.to_owned()));
+    }
+    let scenario = Scenario::load(path)?;
+    match scenario.sweep {
+        Some(_) => Err(Problem::Sweep(path.to_owned())),
+        None => Ok(scenario),
+    }
 }
 
 /// How much is tried.

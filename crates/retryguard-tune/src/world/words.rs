@@ -47,9 +47,6 @@ impl Improvement {
             let _ = writeln!(out, "{}", judged.verdict());
         }
         out.push('\n');
-        if self.changes.is_empty() {
-            let _ = writeln!(out, "nothing better was found than the policy as it is");
-        }
         for Change { key, before, after } in &self.changes {
             let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "not written".to_owned());
             let _ = writeln!(out, "{key}: {} -> {}", shown(before), shown(after));
@@ -68,10 +65,32 @@ impl Improvement {
                 it.severity, it.code, it.message, it.cure
             );
         }
+        let _ = writeln!(out, "\n{}", self.conclusion());
         if with_file {
             let _ = write!(out, "\n{}", self.file());
         }
         out
+    }
+
+    /// What to do with the result, in one sentence.
+    fn conclusion(&self) -> String {
+        if self.changes.is_empty() {
+            return "Nothing better was found than the policy as it is.".to_owned();
+        }
+        let judged = self.judged.first();
+        let gain = judged.and_then(|it| it.tuned.difference(&it.written, "goodputPerSecond"));
+        match gain {
+            Some(gain) if is_significant(&gain) && gain.mean > 0.0 => format!(
+                "Tuned, the policy serves {:.1} calls a second more than as written.",
+                gain.mean
+            ),
+            Some(gain) if is_significant(&gain) => {
+                "In new replications the tuned policy serves fewer calls: keep the policy as it is.".to_owned()
+            }
+            _ => "In new replications the tuned policy serves no more calls than the written one, within the error: \
+                  keep the policy as it is, unless the table shows another gain that you want."
+                .to_owned(),
+        }
     }
 
     /// The result for other programs.

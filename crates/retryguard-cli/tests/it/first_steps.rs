@@ -55,7 +55,15 @@ fn an_istio_file_is_imported_with_its_losses_by_line() {
     assert_eq!(strange.status.code(), Some(2));
     assert!(text(&strange.stderr).contains("did you mean istio?"));
     let ours = scratch("import-ours.yaml", "defaults: {maxRetries: 1}\n");
-    assert_eq!(run(&["import", &ours]).status.code(), Some(2));
+    let already = run(&["import", &ours]);
+    assert_eq!(already.status.code(), Some(2));
+    assert!(
+        text(&already.stderr).contains("is a policy already"),
+        "{}",
+        text(&already.stderr)
+    );
+    let neither = scratch("import-neither.yaml", "colour: blue\n");
+    assert!(text(&run(&["import", &neither]).stderr).contains("--from"));
 }
 
 /// The file that the page of the first hour begins with.
@@ -201,6 +209,36 @@ fn completions_and_man_pages_know_every_command() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let page = std::fs::read_to_string(folder.path().join("retryguard-lint.1")).expect("a page");
     assert!(page.contains("deny"), "{page}");
+}
+
+/// A newcomer reads the first lines, and where to begin.
+#[test]
+fn help_begins_with_the_demo_and_failures_look_alike() {
+    let help = text(&run(&["--help"]).stdout);
+    let place = |word: &str| help.find(&format!("\n  {word} ")).unwrap_or(usize::MAX);
+    assert!(
+        place("demo") < place("lint") && place("lint") < place("controller"),
+        "{help}"
+    );
+    assert!(help.contains("Begin with:\n  retryguard demo"), "{help}");
+    for arguments in [
+        &["explain", "nothing-like-it"][..],
+        &["import", "missing.yaml"],
+        &["render", "missing.yaml", "--to", "grpc"],
+        &["simulate", "missing.yaml"],
+        &["tune", "--scenario", "missing.yaml"],
+        &["check", "missing.prism", "--prop", "S=? [ true ]"],
+        &["predict", "--load", "-1", "--attempts", "2"],
+        &["init", "--yes", "--deadline", "soon", "--out", "-"],
+        &["demo", "--page", "0.0.0.0:0"],
+    ] {
+        let output = run(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.starts_with("error: "), "{arguments:?}: {said}");
+    }
+    let fault = text(&run(&["demo", "--fault", "capacityloss"]).stderr);
+    assert!(fault.contains("did you mean capacity_loss?"), "{fault}");
 }
 
 /// Every subcommand shows how it is used.

@@ -58,6 +58,12 @@ fn a_bad_policy_improves_in_seeds_and_worlds_that_were_not_seen() {
     let drawn = found.svg();
     assert!(drawn.starts_with("<svg") && drawn.contains("tuned"));
     assert!(found.text(true).contains("with 95 % confidence") && found.text(true).ends_with(&found.policy));
+    let text = found.text(false);
+    let last = text.lines().last().unwrap_or_default();
+    assert!(
+        last.starts_with("Tuned, the policy serves ") && last.ends_with("a second more than as written."),
+        "{text}"
+    );
     let json: serde_json::Value = serde_json::from_str(&found.json()).unwrap();
     assert_eq!(json["judged"][1]["world"], "unseen");
     assert_eq!(json["judged"][1]["goodputGain"]["significant"], true);

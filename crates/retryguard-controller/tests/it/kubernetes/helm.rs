@@ -49,7 +49,7 @@ fn the_chart_is_sound_and_refuses_wrong_values() {
         ("replicas=0", "replicas"),
         ("rbac.namespaces={Shop}", "namespaces"),
         ("imagee.tag=1", "imagee"),
-        ("config.targets=null", "targets"),
+        ("config.limits.hold=90s", "config.sources is missing"),
     ] {
         let output = helm(&["template", "guard", "retryguard-controller", "--set", wrong]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -60,14 +60,34 @@ fn the_chart_is_sound_and_refuses_wrong_values() {
     }
     // A backend of the user's own choice is not joined by ours.
     let redis = "config.leaderElection.redis.urlFile=/etc/redis/url";
+    let own = values();
     let text = said(&helm(&[
         "template",
         "guard",
         "retryguard-controller",
+        "--values",
+        own.path().to_str().unwrap(),
         "--set",
         redis,
     ]));
     assert!(!text.contains("kubernetes:"), "{text}");
+    // Helm merges values with the chart's defaults: targets and rights of the example stayed in every installation.
+    for foreign in ["reviews", "bookinfo", "virtualservices"] {
+        assert!(!text.contains(foreign), "{foreign} is in\n{text}");
+    }
+    for ours in ["httproutes", "listen: 0.0.0.0:9464"] {
+        assert!(text.contains(ours), "{ours} is not in\n{text}");
+    }
+}
+
+/// Values of a user who has the Gateway API and no Istio.
+fn values() -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = "config:\n  sources: {prometheus: {url: 'http://prometheus:9090'}}\n  actuators: {gateway-api: {namespaces: [shop]}}\n  \
+                limits: {hold: 90s}\n  targets:\n    ratings:\n      prometheus: {istio: {service: ratings, namespace: shop}}\n      \
+                gateway-api: {service: ratings.shop}\n";
+    std::fs::write(file.path(), text).unwrap();
+    file
 }
 
 /// With its own values the chart is what the kustomization is; an upgrade changes what it says, and a rollback takes it back.
@@ -118,14 +138,15 @@ async fn the_chart_installs_what_the_kustomization_does() {
     };
     assert_eq!((lease.name.as_str(), config.targets.len()), ("guard", 1));
 
+    let own_values = values();
     release(&[
         "upgrade",
         "guard",
         "retryguard-controller",
         "--set",
         "replicas=3",
-        "--set",
-        "config.limits.hold=90s",
+        "--values",
+        own_values.path().to_str().unwrap(),
     ]);
     let upgraded = deployments.get("guard").await.unwrap();
     assert_eq!(upgraded.spec.as_ref().unwrap().replicas, Some(3));

@@ -19,7 +19,7 @@ pub(crate) fn gain_words(summary: &Summary, none: Option<&Summary>) -> String {
         1.0 - summary.mean("attempts") / none.mean("attempts").max(1.0)
     });
     match none.and_then(|none| gain(summary, none)) {
-        None if fewer > 0.01 => format!("none; {:.0} % fewer in all", 100.0 * fewer),
+        None if fewer > 0.01 => format!("none; {:.0} % fewer", 100.0 * fewer),
         None => "hardly any was sent".to_owned(),
         Some(gain) if gain > 0.05 => format!("brought {gain:.2} successes"),
         Some(gain) if gain < -0.05 => format!("cost {:.2} successes", -gain),

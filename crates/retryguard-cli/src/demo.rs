@@ -68,7 +68,7 @@ fn own(path: &Path) -> anyhow::Result<Own> {
         eprintln!("{}: {warning}", path.display());
     }
     let title = path
-        .file_name()
+        .file_stem()
         .unwrap_or(path.as_os_str())
         .to_string_lossy()
         .into_owned();

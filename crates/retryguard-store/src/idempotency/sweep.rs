@@ -8,10 +8,7 @@ use std::{
 use retryguard_core::Chance as _;
 
 use super::{IdempotencyStore, telemetry::SWEPT};
-use crate::{
-    clean_up::{BatchSize, PAUSE},
-    clock,
-};
+use crate::{clean_up::BatchSize, clock};
 
 /// The most at once: a long delete would hold up claims where a database has one writer.
 const MOST: u32 = 1000;
@@ -24,7 +21,10 @@ pub(super) fn start(store: &Arc<dyn IdempotencyStore>, every: Duration) {
 }
 
 async fn sweep(store: Weak<dyn IdempotencyStore>, every: Duration) {
-    let mut size = BatchSize::up_to(MOST);
+    let Some(backend) = store.upgrade().map(|store| store.backend()) else {
+        return;
+    };
+    let mut size = BatchSize::new(backend, MOST);
     loop {
         // Between half and all of it, so that the replicas of a service do not sweep together.
         let half = every / 2;
@@ -35,11 +35,11 @@ async fn sweep(store: Weak<dyn IdempotencyStore>, every: Duration) {
             let from = clock::now();
             match store.sweep(size.rows()).await {
                 Ok(swept) => {
-                    metrics::counter!(SWEPT, "backend" => store.backend().as_str()).increment(swept);
-                    if !size.deleted(swept, clock::now() - from) {
+                    metrics::counter!(SWEPT, "backend" => backend.as_str()).increment(swept);
+                    let Some(pause) = size.deleted(swept, clock::now() - from) else {
                         break;
-                    }
-                    clock::sleep(PAUSE).await;
+                    };
+                    clock::sleep(pause).await;
                 }
                 Err(error) => {
                     tracing::warn!(target: "retryguard", %error, "idempotency keys could not be swept; trying later");

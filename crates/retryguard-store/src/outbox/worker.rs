@@ -24,11 +24,7 @@ use super::{
     lane::{self, Ended},
     telemetry::Telemetry,
 };
-use crate::{
-    StoreError,
-    clean_up::{BatchSize, PAUSE},
-    clock,
-};
+use crate::{StoreError, clean_up::BatchSize, clock};
 
 /// The most events that are deleted at once, because a long delete would hold locks and undo information for as long, and the
 /// most of one round of housekeeping.
@@ -157,7 +153,7 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
                 clock::sleep(self.jittered(self.settings.housekeeping)).await;
             }
         }
-        let mut size = BatchSize::up_to(CLEAN_AT_ONCE);
+        let mut size = BatchSize::new(self.store.backend(), CLEAN_AT_ONCE);
         loop {
             if let Err(error) = self.store.follow_clock().await {
                 note(telemetry, &error, "following the clock");
@@ -182,10 +178,10 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
             let cleaned = self.store.clean(self.settings.keep, size.rows()).await?;
             telemetry.cleaned.increment(cleaned);
             all += cleaned;
-            if !size.deleted(cleaned, clock::now() - from) {
+            let Some(pause) = size.deleted(cleaned, clock::now() - from) else {
                 break;
-            }
-            clock::sleep(PAUSE).await;
+            };
+            clock::sleep(pause).await;
         }
         Ok(())
     }

@@ -55,6 +55,7 @@ mod claim;
 mod columns;
 mod future;
 mod guarded;
+mod in_flight;
 mod key;
 mod layer;
 mod machine;

@@ -14,6 +14,7 @@ use super::{
     body::{End, Read},
     claim::{Completed, Hold, Lost},
     future::Gone,
+    in_flight::{InFlight, Turn},
     problem::Problem,
     settings::Settings,
     telemetry::{self, UNRECORDED},
@@ -23,6 +24,7 @@ use crate::{StoreError, clock};
 pub(super) struct Guarded {
     pub(super) store: Arc<dyn IdempotencyStore>,
     pub(super) settings: Arc<Settings>,
+    pub(super) in_flight: Arc<InFlight>,
     /// When the caller does not want the answer any more.
     pub(super) end: Option<Instant>,
 }
@@ -55,7 +57,9 @@ where
     }
     let asked = this.asked(&head, &key, &body);
     gone.asked();
-    let hold = match this.claim(asked, &gone).await {
+    // Until the response is stored.
+    let mut turn = None;
+    let hold = match this.enter(asked, &gone, &mut turn).await {
         Ok(Standing::Yours(held)) => Some(Hold::Claimed(held)),
         Ok(Standing::Open(open)) => Some(Hold::Open(open)),
         Ok(Standing::Done(stored)) => return Ok(this.replay(stored)),
@@ -94,7 +98,9 @@ where
         lock_end: clock::now() + this.settings.lock,
     };
     let response = inner.call(Request::from_parts(head, A::from(body))).await?;
-    this.settle(response, release, work, &gone).await
+    let settled = this.settle(response, release, work, &gone).await;
+    drop(turn);
+    settled
 }
 
 /// A request whose handler works.
@@ -143,12 +149,45 @@ impl Guarded {
         }
     }
 
-    /// Claims the key, and waits for another that holds it: bounded by the setting and by the deadline.
-    async fn claim(&self, asked: Asked, gone: &Gone) -> Result<Standing, StoreError> {
-        let mut patience = clock::now() + self.settings.wait;
-        if let Some(end) = self.end {
-            patience = patience.min(end);
+    /// Until when a duplicate waits for the first: bounded by the setting and by the deadline.
+    fn patience(&self) -> Instant {
+        let patience = clock::now() + self.settings.wait;
+        self.end.map_or(patience, |end| patience.min(end))
+    }
+
+    /// Claims the key, or sees that it is open and takes the turn to work on it in this process.
+    async fn enter(
+        &self,
+        asked: Asked,
+        gone: &Gone,
+        turn: &mut Option<Turn>,
+    ) -> Result<Standing, StoreError> {
+        let patience = self.patience();
+        loop {
+            let standing = self.claim(asked, gone, patience).await?;
+            if !matches!(standing, Standing::Open(_)) {
+                return Ok(standing);
+            }
+            let mut other = match self.in_flight.enter(asked.id, clock::now() + asked.lock) {
+                Ok(mine) => {
+                    *turn = Some(mine);
+                    return Ok(standing);
+                }
+                Err(other) => other,
+            };
+            while !other
+                .ended_before(patience.min(clock::now() + POLL_AT_MOST))
+                .await
+            {
+                if clock::now() >= patience || gone.is_gone() {
+                    return Ok(Standing::Busy(Duration::ZERO));
+                }
+            }
         }
+    }
+
+    /// Claims the key, and waits for another that holds it.
+    async fn claim(&self, asked: Asked, gone: &Gone, patience: Instant) -> Result<Standing, StoreError> {
         let mut pause = POLL;
         loop {
             let answer = if self.settings.in_transaction {
@@ -280,7 +319,7 @@ impl Guarded {
         gone: &Gone,
     ) -> Option<Response<IdempotencyBody<B>>> {
         telemetry::count("superseded", self.store.backend());
-        match self.claim(asked, gone).await {
+        match self.claim(asked, gone, self.patience()).await {
             Ok(Standing::Done(other)) => Some(self.replay(other)),
             Ok(Standing::Yours(held)) => {
                 self.record_late(Hold::Claimed(held), stored).await;
@@ -290,7 +329,14 @@ impl Guarded {
                 self.record_late(Hold::Open(open), stored).await;
                 None
             }
-            _ => Some(self.refuse(&Problem::InFlight)),
+            Ok(Standing::OtherRequest) => {
+                Some(self.refuse(&Problem::OtherRequest(self.settings.other_request)))
+            }
+            Ok(Standing::Busy(_)) => Some(self.refuse(&Problem::InFlight)),
+            Err(error) => {
+                let problem = self.without_store(error).err()?;
+                Some(self.refuse(&problem))
+            }
         }
     }
 

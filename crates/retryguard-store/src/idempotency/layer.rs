@@ -8,7 +8,7 @@ use std::{
 use http::{Method, StatusCode, request::Parts};
 use tower_layer::Layer;
 
-use super::{Idempotency, IdempotencyStore, OnStoreFailure, settings::Settings, sweep};
+use super::{Idempotency, IdempotencyStore, OnStoreFailure, in_flight::InFlight, settings::Settings, sweep};
 
 /// Makes the requests of a server that carry an `Idempotency-Key` take effect once.
 #[derive(Clone)]
@@ -17,6 +17,7 @@ pub struct IdempotencyLayer {
     settings: Arc<Settings>,
     /// Frameworks call [`Layer::layer`] more than once; one sweeper is enough.
     swept: Arc<Once>,
+    in_flight: Arc<InFlight>,
 }
 
 impl IdempotencyLayer {
@@ -33,6 +34,7 @@ impl IdempotencyLayer {
             store,
             settings: Arc::default(),
             swept: Arc::new(Once::new()),
+            in_flight: Arc::default(),
         }
     }
 
@@ -50,9 +52,9 @@ impl IdempotencyLayer {
     /// Whether keys are claimed in the transactions of the effects. Default: no.
     ///
     /// For handlers whose effects are in the store's own database and that call [`super::Claim::complete_in`]: claim, effect
-    /// and response are then one transaction, without a commit of the claim's own. Nothing is locked while a handler
-    /// works. Of two duplicates at the same moment both may run, the unique key lets one commit, and the other must roll
-    /// back and is answered with the first one's response. So the handler must have no effects outside of its
+    /// and response are then one transaction, without a commit of the claim's own. No record is locked while a handler
+    /// works. Duplicates in one process wait for the first ([`Self::wait`]). Of two duplicates at the same moment in two
+    /// processes both may run, the unique key lets one commit, and the other must roll back and is answered with the first one's response. So the handler must have no effects outside of its
     /// transaction. A crash leaves nothing behind, and no duplicate waits for a lock to run out.
     ///
     /// A final response that the handler has not stored, such as a refusal, is stored when the handler has ended.
@@ -194,6 +196,11 @@ impl<S> Layer<S> for IdempotencyLayer {
         if let Some(every) = self.settings.sweep {
             self.swept.call_once(|| sweep::start(&self.store, every));
         }
-        Idempotency::new(inner, self.store.clone(), self.settings.clone())
+        Idempotency::new(
+            inner,
+            self.store.clone(),
+            self.settings.clone(),
+            self.in_flight.clone(),
+        )
     }
 }

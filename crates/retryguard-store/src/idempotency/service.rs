@@ -14,6 +14,7 @@ use tower_service::Service;
 use super::{
     IdempotencyBody, IdempotencyFuture, IdempotencyStore,
     guarded::{self, Guarded},
+    in_flight::InFlight,
     key,
     problem::Problem,
     settings::Settings,
@@ -33,14 +34,21 @@ pub struct Idempotency<S> {
     inner: S,
     store: Arc<dyn IdempotencyStore>,
     settings: Arc<Settings>,
+    in_flight: Arc<InFlight>,
 }
 
 impl<S> Idempotency<S> {
-    pub(super) fn new(inner: S, store: Arc<dyn IdempotencyStore>, settings: Arc<Settings>) -> Self {
+    pub(super) fn new(
+        inner: S,
+        store: Arc<dyn IdempotencyStore>,
+        settings: Arc<Settings>,
+        in_flight: Arc<InFlight>,
+    ) -> Self {
         Self {
             inner,
             store,
             settings,
+            in_flight,
         }
     }
 
@@ -112,6 +120,7 @@ where
                 let work = Guarded {
                     store: self.store.clone(),
                     settings: settings.clone(),
+                    in_flight: self.in_flight.clone(),
                     end,
                 };
                 return IdempotencyFuture::guarded(

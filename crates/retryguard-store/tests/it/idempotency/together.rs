@@ -40,6 +40,16 @@ async fn pay(State(shop): State<Shop>, Extension(claim): Extension<Claim>, payer
     }
 }
 
+fn server_of(shop: &Shop, store: Arc<dyn IdempotencyStore>) -> Router {
+    let layer = IdempotencyLayer::shared(store)
+        .in_transaction(true)
+        .store_timeout(Duration::from_secs(30));
+    Router::new()
+        .route("/pay", post(pay))
+        .layer(layer)
+        .with_state(shop.clone())
+}
+
 struct Server {
     app: Router,
     shop: Shop,
@@ -51,13 +61,7 @@ impl Server {
             payments: Payments::open(address).await,
             calls: Arc::default(),
         };
-        let layer = IdempotencyLayer::shared(store)
-            .in_transaction(true)
-            .store_timeout(Duration::from_secs(30));
-        let app = Router::new()
-            .route("/pay", post(pay))
-            .layer(layer)
-            .with_state(shop.clone());
+        let app = server_of(&shop, store);
         Self { app, shop }
     }
 
@@ -112,20 +116,37 @@ async fn holds(address: &str) {
     assert_eq!(server.ask("c", "fails").await, paid("fails"));
     assert_eq!(server.calls(), 2);
 
-    many_at_once(&server).await;
+    many_at_once(address, &server).await;
+    other_requests_at_once(address, &server).await;
+    in_one_process(&server).await;
     let counts = server.shop.payments.count().await;
     assert!(counts.values().all(|count| *count == 1), "{counts:?}");
-    assert_eq!(counts.len(), 2 + ROUNDS);
+    assert_eq!(counts.len(), 2 + ROUNDS + 1 + 1);
 }
 
 const ROUNDS: usize = 20;
 
+/// As many layers as there are processes: each knows only of its own requests.
+async fn processes(address: &str, first: &Server) -> Vec<Server> {
+    let mut servers = Vec::new();
+    for _ in 0..6 {
+        let shop = Shop {
+            payments: Payments::open(address).await,
+            calls: first.shop.calls.clone(),
+        };
+        let app = server_of(&shop, backends::open(address).await);
+        servers.push(Server { app, shop });
+    }
+    servers
+}
+
 /// The unique key decides; all others get the winner's response.
-async fn many_at_once(server: &Server) {
+async fn many_at_once(address: &str, server: &Server) {
+    let servers = processes(address, server).await;
     let mut collided = 0;
     for round in 0..ROUNDS {
         let payer = format!("crowd {round}");
-        let asks = (0..6).map(|_| server.ask(&payer, &payer));
+        let asks = servers.iter().map(|server| server.ask(&payer, &payer));
         let mut firsts = 0;
         for (status, body, replayed) in join_all(asks.collect()).await {
             assert_eq!((status, body), (200, format!("receipt {payer}")));
@@ -135,6 +156,38 @@ async fn many_at_once(server: &Server) {
         collided += server.calls() - 1;
     }
     println!("{collided} handlers rolled back because another was faster");
+}
+
+/// One of several requests with the same key is worked on. The others are other requests, whether or not their handlers
+/// had begun.
+async fn other_requests_at_once(address: &str, server: &Server) {
+    let servers = processes(address, server).await;
+    let payers: Vec<String> = (0..servers.len())
+        .map(|number| format!("other {number}"))
+        .collect();
+    let asks = servers
+        .iter()
+        .zip(&payers)
+        .map(|(server, payer)| server.ask("other", payer));
+    let mut statuses: Vec<u16> = join_all(asks.collect())
+        .await
+        .into_iter()
+        .map(|(status, _, _)| status)
+        .collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 422, 422, 422, 422, 422]);
+    server.calls();
+}
+
+/// Duplicates in one process wait for the first: their handlers do not run.
+async fn in_one_process(server: &Server) {
+    let asks = (0..50).map(|_| server.ask("one process", "one process"));
+    let mut firsts = 0;
+    for (status, body, replayed) in join_all(asks.collect()).await {
+        assert_eq!((status, body), (200, "receipt one process".to_owned()));
+        firsts += usize::from(!replayed);
+    }
+    assert_eq!((firsts, server.calls()), (1, 1));
 }
 
 async fn join_all<T>(mut futures: Vec<impl Future<Output = T>>) -> Vec<T> {

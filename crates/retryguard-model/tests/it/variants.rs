@@ -34,11 +34,16 @@ struct Taste {
     end: u32,
     /// Whether that counter stops at its end, or lets no further failure happen there.
     stops: bool,
+    /// Whether the breaker's timeout is a variable that each opening sets, rather than a formula of the counter.
+    held: bool,
+    /// Whether a timer is started and stopped by a flag of its own. Its phase stays where it was, and a start sets it.
+    flagged: bool,
 }
 
 fn taste() -> impl Strategy<Value = Taste> {
-    let flags = any::<(bool, bool, bool, bool, bool)>();
-    (any::<u64>(), flags, 1_500u32..12_000).prop_map(|(seed, (rename, reorder, tidy, wide, stops), end)| {
+    let flags = any::<(bool, bool, bool, bool, bool, bool, bool)>();
+    (any::<u64>(), flags, 1_500u32..12_000).prop_map(|(seed, flags, end)| {
+        let (rename, reorder, tidy, wide, stops, held, flagged) = flags;
         Taste {
             seed,
             rename,
@@ -47,6 +52,8 @@ fn taste() -> impl Strategy<Value = Taste> {
             wide,
             end,
             stops,
+            held,
+            flagged,
         }
     })
 }
@@ -102,6 +109,7 @@ fn reordered(text: &str, seed: u64) -> String {
 
 const WORDS: &[&str] = &[
     "bool",
+    "ceil",
     "const",
     "ctmc",
     "double",
@@ -157,6 +165,44 @@ fn renamed(text: &str, names: &mut BTreeMap<String, String>, seed: u64) -> Strin
     out
 }
 
+/// The breaker's timeout as a variable.
+fn held(text: &str) -> String {
+    let text = text
+        .replace(
+            "formula open_for = min(MAX_TO, MIN_TO * pow(2.0, reopens));",
+            "const int SMALL_TO = 5;\nconst int LARGE_TO = ceil(MAX_TO);",
+        )
+        .replace(
+            "  reopens : [0..MAX_REOPEN] init 0;\n",
+            "  reopens : [0..MAX_REOPEN] init 0;\n  open_for : [SMALL_TO..LARGE_TO] init SMALL_TO;\n",
+        )
+        .replace("(reopens' = 0)", "(reopens' = 0) & (open_for' = SMALL_TO)");
+    // Both forms of the counter's step.
+    [
+        "(reopens' = min(reopens + 1, MAX_REOPEN))",
+        "(reopens' = reopens + 1)",
+    ]
+    .iter()
+    .fold(text, |text, step| {
+        let longer = "(open_for' = min(LARGE_TO, SMALL_TO * pow(2, reopens + 1)))";
+        text.replace(step, &format!("{step} & {longer}"))
+    })
+}
+
+/// The timer of the response with a flag of its own.
+fn flagged(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("\nmodule response_timer\n") else {
+        return text.to_owned();
+    };
+    let (_, after) = rest.split_once("endmodule").unwrap();
+    let timer = "  response_phase : [1..SHAPE] init 1;\n  awaited : bool init false;\n  \
+         [send] !awaited -> (awaited' = true) & (response_phase' = 1);\n  \
+         [] awaited & response_phase < SHAPE -> SHAPE / RES_TO : (response_phase' = response_phase + 1);\n  \
+         [response_timeout] awaited & response_phase = SHAPE -> SHAPE / RES_TO : (awaited' = false);\n  \
+         [answer] awaited -> (awaited' = false);\n";
+    format!("{before}\nmodule response_timer\n{timer}endmodule{after}")
+}
+
 /// The text in this taste, and what its names have become.
 fn written(text: &str, taste: &Taste) -> (String, BTreeMap<String, String>) {
     let mut text = without_comments(text)
@@ -187,6 +233,12 @@ fn written(text: &str, taste: &Taste) -> (String, BTreeMap<String, String>) {
                 "failures = HALF_OPEN_ERR - 1 & reopens < MAX_REOPEN\n",
             )
             .replace("min(reopens + 1, MAX_REOPEN)", "reopens + 1");
+    }
+    if taste.held && text.contains("reopens") {
+        text = held(&text);
+    }
+    if taste.flagged {
+        text = flagged(&text);
     }
     if taste.reorder {
         text = reordered(&text, taste.seed);
@@ -233,6 +285,8 @@ const PLAIN: Taste = Taste {
     wide: false,
     end: 3,
     stops: false,
+    held: false,
+    flagged: false,
 };
 
 proptest! {

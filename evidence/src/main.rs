@@ -77,7 +77,7 @@ enum Command {
         /// Also runs Storm on the static breaker: a quarter of an hour, 17 GB.
         #[arg(long)]
         all: bool,
-        /// Only models with this in their title; no page is written.
+        /// Only models with this in their title. The page is written once every model was run with the same build.
         #[arg(long, default_value = "")]
         only: String,
     },

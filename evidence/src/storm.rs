@@ -1,6 +1,7 @@
 //! Storm, the independent model checker that ours is compared with.
 
 mod agree;
+mod page;
 mod race;
 mod races;
 

@@ -1,5 +1,5 @@
 """Asks Storm. Reads one JSON job a line: {"model": path, "constants": "A=1,B=2", "properties": [text]}; "drn" for a
-model in the direct encoding, "exact" for rational arithmetic, "default" for Storm's own choice of precision, "limit" for the seconds of
+model in the direct encoding, "exact" for rational arithmetic, "default" for Storm's own choice of precision, "sound" for that precision with proven bounds, "limit" for the seconds of
 processor time after which the process ends. A filter is made here of Storm's values in every state.
 Writes one JSON answer a line: {"values": [number or text], "states": n, "seconds": s of processor time, "peak": kilobytes} or {"error": text}."""
 
@@ -40,6 +40,8 @@ def environment(job):
     if job.get("exact"):
         return environments.exact()
     chosen = environments.sound()
+    if job.get("sound"):
+        return chosen
     chosen.solver().native().precision = stormpy.Rational("1/1000000000")
     return chosen
 

@@ -1,14 +1,16 @@
 //! Both on the same files, and the page that tells of it.
 
-use std::fmt::Write as _;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use super::races::{LARGE, PATTERNS, PLAIN, Race, UNSEEN, UNSEEN_AGAIN};
-use super::{ask, checker, python};
+use super::page::{COLUMNS, HEAD, SECTIONS, SOUND_COLUMNS};
+use super::races::Race;
+use super::{ask, checker, python, target};
 
 const PAGE: &str = "docs/evidence/model-checker-speed.md";
 
@@ -27,63 +29,115 @@ const SHORT: f64 = 2.0;
 /// Seconds of processor time after which Storm is not waited for any longer.
 const LIMIT: u32 = 60;
 
-/// Runs every race, ours on one thread, and writes the page; with `only` the races with that in their title, and no page. Storm's large
-/// breaker is not run unless `all`: it takes a quarter of an hour and 17 GB.
+/// Runs every race, ours on one thread, and writes the page; with `only` the races with that in their title. The page is written once
+/// every race was run with the same build of the checker, in one run or in several. Storm's large breaker is not run unless `all`: it takes
+/// a quarter of an hour and 17 GB.
 pub(crate) fn race(all: bool, only: &str) -> anyhow::Result<()> {
-    let all_races = [PATTERNS, PLAIN, UNSEEN, UNSEEN_AGAIN, LARGE];
-    if !all_races
-        .iter()
-        .copied()
-        .flatten()
-        .any(|race| race.title.contains(only))
-    {
+    let mut chosen = SECTIONS.iter().flat_map(|(_, races)| races.iter());
+    if !chosen.any(|race| race.title.contains(only)) {
         bail!("no model has {only} in its title");
     }
     let python = python()?;
     let command = checker()?;
-    let mut page = HEAD.to_owned();
+    let mut rows = Rows::read(&command)?;
     let mut slow = Vec::new();
-    for (text, races) in [
-        (REDUCED, PATTERNS),
-        (SEEN, PLAIN),
-        (NOT_SEEN, UNSEEN),
-        (NOT_SEEN_AGAIN, UNSEEN_AGAIN),
-        (LONG_RUNS, LARGE),
-    ] {
-        page += text;
-        page += COLUMNS;
-        for race in races.iter().filter(|race| race.title.contains(only)) {
-            let asked: Vec<&[&str]> = if race.each {
-                race.properties.chunks(1).collect()
-            } else {
-                vec![race.properties]
-            };
-            for properties in asked {
-                let (line, quick) = run(&python, &command, race, properties, all)?;
-                println!("{line}");
-                let _ = writeln!(page, "{line}");
-                if !quick {
-                    slow.push(format!("{} `{}`", race.title, name(race, properties)));
-                }
+    for race in SECTIONS.iter().flat_map(|(_, races)| races.iter()) {
+        if !race.title.contains(only) {
+            continue;
+        }
+        for properties in race.asked() {
+            let (line, quick) = run(&python, &command, race, properties, all)?;
+            println!("{line}");
+            let key = key(race, properties);
+            if !quick {
+                slow.push(key.clone());
             }
+            rows.add(key, line, quick)?;
         }
     }
-    page += &if slow.is_empty() {
-        "\nEvery question is answered as fast as wanted.\n".to_owned()
-    } else {
-        format!("\nSlower than wanted: {}.\n", slow.join("; "))
-    };
-    if only.is_empty() {
-        std::fs::write(PAGE, page).with_context(|| format!("cannot write {PAGE}"))?;
+    match rows.page() {
+        Some(page) => std::fs::write(PAGE, page).with_context(|| format!("cannot write {PAGE}"))?,
+        None => println!("the page is written when the other models were run with this build, too"),
     }
     if !slow.is_empty() {
-        bail!("slower than wanted: {}", slow.join(", "));
+        bail!("slower than wanted: {}", slow.join("; "));
     }
     Ok(())
 }
 
+fn key(race: &Race, properties: &[&str]) -> String {
+    format!("{} `{}`", race.title, name(race, properties))
+}
+
 fn name<'p>(race: &Race, properties: &[&'p str]) -> &'p str {
     if race.each { properties[0] } else { "both times" }
+}
+
+/// The rows that were measured with one build of the checker, kept below the build folder.
+struct Rows {
+    file: PathBuf,
+    build: u64,
+    rows: BTreeMap<String, (String, bool)>,
+}
+
+impl Rows {
+    fn read(command: &Path) -> anyhow::Result<Rows> {
+        let mut hasher = DefaultHasher::new();
+        std::fs::read(command)?.hash(&mut hasher);
+        let mut read = Rows {
+            file: target().join("model-speed.json"),
+            build: hasher.finish(),
+            rows: BTreeMap::new(),
+        };
+        read.refresh();
+        Ok(read)
+    }
+
+    /// Reads what was kept for this build, also by a run beside this one.
+    fn refresh(&mut self) {
+        if let Ok(text) = std::fs::read_to_string(&self.file)
+            && let Ok((build, rows)) = serde_json::from_str::<(u64, BTreeMap<_, _>)>(&text)
+            && self.build == build
+        {
+            self.rows.extend(rows);
+        }
+    }
+
+    fn add(&mut self, key: String, line: String, quick: bool) -> anyhow::Result<()> {
+        self.refresh();
+        self.rows.insert(key, (line, quick));
+        let text = serde_json::to_string(&(self.build, &self.rows))?;
+        std::fs::write(&self.file, text).with_context(|| format!("cannot write {}", self.file.display()))
+    }
+
+    /// The page, where no row is missing.
+    fn page(&self) -> Option<String> {
+        let mut page = HEAD.to_owned();
+        let mut slow = Vec::new();
+        for (text, races) in SECTIONS {
+            page += text;
+            page += match races.iter().any(|race| race.sound) {
+                true => SOUND_COLUMNS,
+                false => COLUMNS,
+            };
+            for race in *races {
+                for properties in race.asked() {
+                    let key = key(race, properties);
+                    let (line, quick) = self.rows.get(&key)?;
+                    page += line;
+                    page += "\n";
+                    if !quick {
+                        slow.push(key);
+                    }
+                }
+            }
+        }
+        page += &match slow.as_slice() {
+            [] => "\nEvery question is answered as fast as wanted.\n".to_owned(),
+            slow => format!("\nSlower than wanted: {}.\n", slow.join("; ")),
+        };
+        Some(page)
+    }
 }
 
 /// A line of the table, and whether we are as fast as wanted.
@@ -102,10 +156,11 @@ fn run(
             gigabytes,
             values: Vec::new(),
         },
-        _ => least(|| theirs(python, race, properties))?,
+        _ => least(|| theirs(python, race, properties, Setting::Default))?,
     };
     let ratio = theirs.seconds / ours.seconds;
-    let line = format!(
+    let mut quick = ratio >= race.wanted;
+    let mut line = format!(
         "| {} | `{}` | {} | {:.4} | {:.3} | {} | {} | {} | {} | {} | {} |",
         race.title,
         name(race, properties),
@@ -119,7 +174,17 @@ fn run(
         figure(ratio),
         race.wanted
     );
-    Ok((line, ratio >= race.wanted))
+    if race.sound {
+        let sound = least(|| self::theirs(python, race, properties, Setting::Sound))?;
+        let ratio = sound.seconds / ours.seconds;
+        quick &= ratio >= 1.0 && !(ours.gigabytes > theirs.gigabytes || ours.gigabytes > sound.gigabytes);
+        let seconds = match sound.values.as_slice() {
+            [] => sound.states,
+            _ => figure(sound.seconds),
+        };
+        line += &format!(" {seconds} | {} | {} |", figure(sound.gigabytes), figure(ratio));
+    }
+    Ok((line, quick))
 }
 
 /// How far apart values are, relative to the larger.
@@ -184,13 +249,24 @@ fn ours(python: &Path, command: &Path, race: &Race, properties: &[&str]) -> anyh
     Took::read(&answer, &results[0]["states"], &values)
 }
 
-fn theirs(python: &Path, race: &Race, properties: &[&str]) -> anyhow::Result<Took> {
+/// How Storm is asked.
+enum Setting {
+    /// As it comes: a precision of 1e-6 that is not proven.
+    Default,
+    /// With proven bounds, and the same precision.
+    Sound,
+}
+
+fn theirs(python: &Path, race: &Race, properties: &[&str], setting: Setting) -> anyhow::Result<Took> {
     let mut job = json!({
         "model": race.model,
         "constants": race.constants,
         "properties": properties,
-        "default": true,
     });
+    match setting {
+        Setting::Default => job["default"] = true.into(),
+        Setting::Sound => job["sound"] = true.into(),
+    }
     // The reference is waited for.
     if race.reference.is_none() {
         job["limit"] = LIMIT.into();
@@ -218,60 +294,3 @@ impl Took {
         })
     }
 }
-
-const HEAD: &str = "\
-# The model checker beside Storm
-
-Written by `cargo xtask evidence model-speed`; not compared by a test, because speed differs between machines. Both run on the same files, one
-after the other, on one thread. Times are seconds of processor time, because the machine may be busy with other work: ours are those of
-the whole command from its start to its end, Storm's those of building and solving alone, without the start of Python. What takes
-less than two seconds is measured three times, and the least counts. Storm has its own default precision of 10⁻⁶, ours is 10⁻⁹ or better;
-*apart* is the relative difference of the two values. The ratio is Storm's time over ours: above 1 we are faster. Where Storm has no answer
-after a minute the ratio is what it is at least.
-";
-
-const REDUCED: &str = "
-## The resiliency patterns
-
-Storm's figures for the circuit breakers as written are given, not measured here: 900 s and 17 GB for the static one (`--all` runs it),
-and for the dynamic one no machine that we know of can build the chain.
-
-";
-
-const SEEN: &str = "
-## Where nothing can be reduced
-
-These models were looked at while the solver was written and its constants were set.
-
-";
-
-const NOT_SEEN: &str = "
-## Where nothing can be reduced, on models not seen before
-
-These models were written after the solver's constants were set, and their questions chosen before the first race. In that race, on a
-busy machine, twenty questions were answered at 0.85 to 592 times Storm's speed, and one fell short: `P=? [ g>2 U \"foxless\" ]` at 0.47.
-The solver was changed afterwards, in how gradients begin and in which state a long run is counted from, so the table below is not
-of an unseen solver any more. Of `R{\"animals\"}=? [ I=5 ]` Storm says 20.85, its own rewards up to 4.99 and 5.01 differ by 24.266 for a unit of time,
-and ours is 24.266.
-
-";
-
-const NOT_SEEN_AGAIN: &str = "
-## Once more, after the change
-
-These models were written after that change, and the solver was not changed after their first race. In that race, on a busy machine, the
-ratios were 1.5 to 16.
-
-";
-
-const LONG_RUNS: &str = "
-## Long runs of large chains
-
-Components of more than a hundred thousand states are not eliminated first. These models were looked at while that was changed.
-
-";
-
-const COLUMNS: &str = "\
-| model | question | our states | our s | our GB | Storm's states | Storm's s | Storm's GB | apart | ratio | wanted |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-";

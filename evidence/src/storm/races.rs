@@ -14,6 +14,8 @@ pub(super) struct Race {
     pub(super) wanted: f64,
     /// What Storm needed on the reference machine, where it is not run: seconds and gigabytes.
     pub(super) reference: Option<(f64, f64)>,
+    /// Whether Storm is also asked with its sound setting.
+    pub(super) sound: bool,
 }
 
 impl Race {
@@ -32,6 +34,7 @@ impl Race {
             each: false,
             wanted,
             reference,
+            sound: false,
         }
     }
 
@@ -50,6 +53,7 @@ impl Race {
             each: true,
             wanted: 0.5,
             reference: None,
+            sound: false,
         }
     }
 
@@ -61,23 +65,28 @@ impl Race {
     ) -> Race {
         let mut race = Race::plain(title, model, constants, properties);
         race.wanted = 0.83;
+        race.sound = true;
         race
+    }
+
+    /// The properties that are asked together.
+    pub(super) fn asked(&self) -> impl Iterator<Item = &'static [&'static str]> {
+        self.properties
+            .chunks(if self.each { 1 } else { self.properties.len() })
     }
 }
 
-/// Long runs of large chains. At most 1.2 times Storm's time is wanted.
+/// Large chains. At most 1.2 times Storm's time is wanted.
 pub(super) const LARGE: &[Race] = &[
     Race::large(
         "Four cells",
         "evidence/models/large/four-cells.prism",
         "cards=4",
-        &["R{\"passed\"}=? [ S ]", "S=? [ r4>0 ]"],
-    ),
-    Race::large(
-        "Flexible cell, 6 pallets",
-        "evidence/models/large/flexible.prism",
-        "n=6",
-        &["R{\"made\"}=? [ S ]"],
+        &[
+            "R{\"passed\"}=? [ S ]",
+            "R{\"parts\"}=? [ C<=10 ]",
+            "R{\"parts\"}=? [ F r4=cards ]",
+        ],
     ),
     Race::large(
         "Flexible cell, 7 pallets",
@@ -86,22 +95,22 @@ pub(super) const LARGE: &[Race] = &[
         &["R{\"made\"}=? [ S ]"],
     ),
     Race::large(
-        "Large cluster",
+        "256 workstations",
         "evidence/models/unseen/cluster.prism",
-        "N=100",
+        "N=256",
         &["S=? [ \"premium\" ]"],
     ),
     Race::large(
-        "Larger cluster",
-        "evidence/models/unseen/cluster.prism",
-        "N=195",
-        &["S=? [ \"premium\" ]"],
+        "Stations with 511 places",
+        "evidence/models/plain/two-stations.prism",
+        "places=511",
+        &["R{\"requests\"}=? [ S ]"],
     ),
     Race::large(
-        "Large tandem queue",
-        "evidence/models/plain/tandem-queue.prism",
-        "c=1023",
-        &["R{\"customers\"}=? [ S ]"],
+        "Stations with 1023 places",
+        "evidence/models/plain/two-stations.prism",
+        "places=1023",
+        &["R{\"requests\"}=? [ S ]"],
     ),
 ];
 
@@ -140,13 +149,13 @@ pub(super) const PATTERNS: &[Race] = &[
 /// Models in which nothing can be.
 pub(super) const PLAIN: &[Race] = &[
     Race::plain(
-        "Tandem queue",
-        "evidence/models/plain/tandem-queue.prism",
-        "c=100",
+        "Two stations",
+        "evidence/models/plain/two-stations.prism",
+        "places=100",
         &[
-            "P=? [ F<=0.2 sc=c & sm=0 ]",
-            "R{\"customers\"}=? [ F sc=c ]",
-            "R{\"customers\"}=? [ S ]",
+            "P=? [ F<=0.4 waiting=places & leaving=0 ]",
+            "R{\"requests\"}=? [ F waiting=places ]",
+            "R{\"requests\"}=? [ S ]",
         ],
     ),
     Race::plain(
@@ -293,6 +302,35 @@ pub(super) const UNSEEN_AGAIN: &[Race] = &[
             "R{\"proteins\"}=? [ I=10 ]",
             "R{\"proteins\"}=? [ S ]",
             "S=? [ !on ]",
+        ],
+    ),
+];
+
+/// Kinds that the models above leave out. Written before their first race.
+pub(super) const UNSEEN_LAST: &[Race] = &[
+    Race::plain(
+        "Control loop",
+        "evidence/models/unseen/control-loop.prism",
+        "patience=60",
+        &[
+            "P=? [ !\"blind\" U \"tired\" ]",
+            "P=? [ F<=10 \"off\" ]",
+            "R{\"running\"}=? [ F \"off\" ]",
+            "R{\"shaky\"}=? [ F \"off\" ]",
+            "R{\"shaky\"}=? [ C<=10 ]",
+        ],
+    ),
+    Race::plain(
+        "Downloads",
+        "evidence/models/unseen/downloads.prism",
+        "parts=6",
+        &[
+            "P=? [ e<parts U a=parts ]",
+            "P=? [ F<=5 \"all\" ]",
+            "R{\"held\"}=? [ F \"all\" ]",
+            "R{\"held\"}=? [ C<=5 ]",
+            "R{\"held\"}=? [ S ]",
+            "S=? [ \"all\" ]",
         ],
     ),
 ];

@@ -14,13 +14,13 @@ const PYTHON: &str = "RETRYGUARD_STORM_PYTHON";
 /// large enough that no state is cheap to take out.
 const PLAIN: &[(&str, &str, i64, &[&str])] = &[
     (
-        "tandem-queue",
-        "c",
+        "two-stations",
+        "places",
         12,
         &[
-            "P=? [ sm<9 U sc=c ]",
-            "R{\"customers\"}=? [ F sc=c ]",
-            "R{\"customers\"}=? [ S ]",
+            "P=? [ leaving<9 U waiting=places ]",
+            "R{\"requests\"}=? [ F waiting=places ]",
+            "R{\"requests\"}=? [ S ]",
         ],
     ),
     (

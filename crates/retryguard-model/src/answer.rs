@@ -22,7 +22,7 @@ pub struct Answer {
     pub solve_seconds: f64,
     /// What was reduced, in words.
     pub notes: Vec<String>,
-    /// The states that a filter names (print, argmin …), each with its answer. The outcome is then their number.
+    /// The states that a filter names (print, argmin …), each with its answer. The outcome is then [`Outcome::States`].
     pub listed: Vec<(String, Value)>,
 }
 
@@ -31,12 +31,15 @@ pub struct Answer {
 pub enum Outcome {
     /// A number, infinite for a reward that has no bound.
     Number(f64),
-    /// The least and the largest of the initial states, where there are several that differ.
+    /// The least and the largest: of the states of a filter, or of the initial states, where there are several that differ. A note says
+    /// so for the initial states.
     Range(f64, f64),
     /// A number known to lie between two others, the larger of them perhaps infinite: the space was truncated.
     Between(f64, f64),
     /// A yes or a no, in every initial state.
     Truth(bool),
+    /// So many states are [listed](Answer::listed).
+    States(usize),
 }
 
 impl Outcome {
@@ -46,7 +49,7 @@ impl Outcome {
         match self {
             Outcome::Number(value) => Some(*value),
             Outcome::Between(low, high) if high.is_finite() => Some(low + (high - low) / 2.0),
-            Outcome::Between(..) | Outcome::Range(..) | Outcome::Truth(_) => None,
+            Outcome::Between(..) | Outcome::Range(..) | Outcome::Truth(_) | Outcome::States(_) => None,
         }
     }
 }

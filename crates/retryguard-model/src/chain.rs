@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::error::Error;
+use crate::error::{Error, MEMORY};
 
 /// States are numbered from zero in the order in which they were found.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +74,7 @@ impl Memory {
     /// Said when what solves a chain does not fit.
     pub(crate) fn full(memory: Option<Memory>) -> Error {
         Error::Limit {
-            what: "bytes of memory",
+            what: MEMORY,
             limit: memory.map_or(u64::MAX, |memory| memory.limit),
             help: "the chain fits; the factors, vectors or steps that solve it do not: raise it with --max-memory, or make counters and Erlang \
                    shapes smaller",

@@ -52,7 +52,7 @@ pub enum Error {
         state: String,
     },
     /// A limit on size was met.
-    #[error("{what} beyond the limit of {limit}: {help}")]
+    #[error("{}: {help}", beyond(what, *limit))]
     Limit {
         /// What there is too much of.
         what: &'static str,
@@ -87,6 +87,22 @@ pub enum File {
     /// The properties.
     Properties,
 }
+
+/// What memory is called in [`Error::Limit`].
+pub(crate) const MEMORY: &str = "bytes of memory";
+
+/// The limit in the user's units.
+fn beyond(what: &str, limit: u64) -> String {
+    if what == MEMORY {
+        format!("more than the {} MiB of memory that are allowed", limit >> 20)
+    } else {
+        format!("more than the {limit} {what} that are allowed")
+    }
+}
+
+/// What mends an error that depends on the state.
+const EXCLUDE: &str =
+    "let the guard exclude this state, or change the expression or the range of the variable";
 
 impl Error {
     pub(crate) fn at(span: Span, reason: impl Into<String>) -> Error {
@@ -145,7 +161,7 @@ impl Error {
                 let (name, text, span) = among(properties, *span);
                 (span, text, name, help.as_deref())
             }
-            Error::State { span, .. } => (*span, model, name, None),
+            Error::State { span, .. } => (*span, model, name, Some(EXCLUDE)),
             _ => return format!("{name}: {self}"),
         };
         let (line, column) = span.line_and_column(text);

@@ -38,7 +38,7 @@ fn numbers(kind: FilterKind, values: &[f64], chosen: &[usize], text: &str) -> Re
     let named = |test: &dyn Fn(f64) -> bool| {
         let chosen = chosen.iter().filter(|s| test(values[**s]));
         let named: Vec<(usize, Value)> = chosen.map(|s| (*s, Value::Real(values[*s]))).collect();
-        (Outcome::Number(named.len() as f64), named)
+        (Outcome::States(named.len()), named)
     };
     let near =
         |wanted: f64| move |value: f64| value == wanted || (value - wanted).abs() <= SAME * wanted.abs();
@@ -68,7 +68,7 @@ fn truths(kind: FilterKind, values: &[bool], chosen: &[usize], text: &str) -> Re
     let named = |all: bool| {
         let chosen = chosen.iter().filter(|s| all || values[**s]);
         let named: Vec<(usize, Value)> = chosen.map(|s| (*s, Value::Bool(values[*s]))).collect();
-        Ok((Outcome::Number(named.len() as f64), named))
+        Ok((Outcome::States(named.len()), named))
     };
     match (kind, chosen) {
         (FilterKind::Count, _) => Ok((Outcome::Number(yes as f64), Vec::new())),

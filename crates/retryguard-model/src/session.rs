@@ -6,7 +6,7 @@ use crate::chain::Chain;
 use crate::clock::Stopwatch;
 use crate::elaborate::Value;
 use crate::elaborate::properties::{Formula, Operator, Query};
-use crate::error::Error;
+use crate::error::{Error, MEMORY};
 use crate::evaluate::{Evaluation, earned, slot};
 use crate::options::Options;
 use crate::program::Program;
@@ -20,6 +20,10 @@ use crate::wanted::Wanted;
 
 /// Likelihoods below which states are left unexplored, tried from the finest.
 const TRUNCATIONS: &[f64] = &[1e-20, 1e-14, 1e-10, 1e-7, 1e-5];
+
+/// The note with a range that is not that of a filter.
+const INITIAL_STATES_DIFFER: &str =
+    "the initial states differ: the least and the largest of their values are given";
 
 fn cut_note(limit: f64, chain: &Chain) -> String {
     format!(
@@ -151,7 +155,7 @@ impl Session<'_> {
         let too_large = matches!(
             first,
             Err(Error::Limit {
-                what: "states" | "bytes of memory",
+                what: "states" | MEMORY,
                 ..
             })
         );
@@ -278,6 +282,9 @@ impl Session<'_> {
                 }
             },
         };
+        if matches!(outcome, Outcome::Range(..)) && !matches!(formula, Formula::Filter(_)) {
+            notes.push(INITIAL_STATES_DIFFER.to_owned());
+        }
         if matches!(outcome, Outcome::Number(value) if value.is_nan()) {
             return Err(Error::Property {
                 reason: format!(

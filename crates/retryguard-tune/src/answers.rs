@@ -76,14 +76,12 @@ pub fn text(rows: &[Row]) -> String {
 fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Number(value) => number_text(*value),
-        Outcome::Range(low, high) => format!(
-            "{} to {} over the initial states",
-            number_text(*low),
-            number_text(*high)
-        ),
+        Outcome::Range(low, high) => format!("{} to {}", number_text(*low), number_text(*high)),
         Outcome::Between(low, high) if high.is_infinite() => format!("at least {}", number_text(*low)),
         Outcome::Between(low, high) => format!("between {} and {}", number_text(*low), number_text(*high)),
         Outcome::Truth(value) => value.to_string(),
+        Outcome::States(1) => "1 state".to_owned(),
+        Outcome::States(number) => format!("{number} states"),
     }
 }
 
@@ -136,7 +134,7 @@ fn row_json(row: &Row) -> serde_json::Value {
         result["lower"] = number_json(low);
         result["upper"] = number_json(high);
     }
-    if !answer.listed.is_empty() {
+    if matches!(answer.outcome, Outcome::States(_)) {
         let listed = answer.listed.iter();
         result["listed"] = listed
             .map(|(state, value)| json!({"state": state, "value": value_json(*value)}))
@@ -156,7 +154,7 @@ fn value_json(value: Value) -> serde_json::Value {
 fn outcome_json(outcome: &Outcome) -> serde_json::Value {
     match outcome {
         Outcome::Truth(value) => json!(value),
-        Outcome::Range(..) => serde_json::Value::Null,
+        Outcome::Range(..) | Outcome::States(_) => serde_json::Value::Null,
         other => other.number().map_or(serde_json::Value::Null, number_json),
     }
 }
@@ -200,4 +198,43 @@ pub fn csv(rows: &[Row]) -> String {
         );
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Filters that name states list them; their number is not a value. A range of a filter is not one of the initial states.
+    #[test]
+    fn states_that_a_filter_names_are_listed() {
+        let model = "ctmc\nmodule m\n x : [0..2];\n [] x<2 -> 1 : (x'=x+1);\n [] x=2 -> true;\nendmodule\n";
+        let asked = "filter(argmax, x); filter(print, x, x=0); filter(range, x)";
+        let (model, asked) = (
+            Model::parse(model).expect("a model"),
+            Properties::parse(asked).expect("properties"),
+        );
+        let (rows, refused) = rows(&model, &asked, &Constants::new(), &Options::default()).expect("answers");
+        assert!(refused.is_empty(), "{refused:?}");
+        let text = text(&rows);
+        for expected in [
+            "filter(argmax, x) = 1 state  (",
+            "  (x=2) = 2\n",
+            "filter(print, x, x=0) = 0 states  (",
+            "filter(range, x) = 0 to 2  (",
+        ] {
+            assert!(text.contains(expected), "{text}");
+        }
+        let json = json_value(&rows, &[]);
+        let results = &json["results"];
+        assert!(
+            results[0]["value"].is_null() && results[1]["value"].is_null(),
+            "{json}"
+        );
+        assert_eq!(results[0]["listed"][0]["state"], "(x=2)");
+        assert_eq!(results[1]["listed"].as_array().map(Vec::len), Some(0));
+        assert_eq!(
+            (&results[2]["lower"], &results[2]["upper"]),
+            (&0.0.into(), &2.0.into())
+        );
+    }
 }

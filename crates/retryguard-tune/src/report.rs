@@ -86,14 +86,21 @@ impl Report {
             }
             out.push('\n');
         }
+        let mean = match self.written.len() {
+            1 => "",
+            _ => ", as a mean over the availabilities",
+        };
         for (setting, head) in [
             (
                 false,
                 "what matters most in the world: the change of the total time for 1 % more",
             ),
-            (true, "what matters most in the policy"),
+            (
+                true,
+                "what matters most in the policy: the same for 1 % more, or for 1 more of what is counted",
+            ),
         ] {
-            let _ = writeln!(out, "{head}");
+            let _ = writeln!(out, "{head}{mean}");
             let of = self
                 .influences
                 .iter()
@@ -123,18 +130,25 @@ impl Report {
         let lowest = |costs: &&Costs, other: &&Costs| costs.availability.total_cmp(&other.availability);
         let written = self.written.iter().min_by(lowest)?;
         let without = self.without.iter().min_by(lowest)?;
-        let change = more(written.total, without.total);
+        let change = more(written.total, without.total).round();
+        let name = self.without_name.0;
         let time = match change.abs() {
-            slight if slight < 0.5 => "as much time as".to_owned(),
-            percent if change < 0.0 => format!("{percent:.0} % less time than"),
-            percent => format!("{percent:.0} % more time than"),
+            0.0 => format!("as much time as {name}"),
+            size if change < 0.0 => format!("{size} % less time than {name}"),
+            size => format!("{size} % more time than {name}"),
+        };
+        let (failing, before) = (
+            written.failing_percent().round(),
+            without.failing_percent().round(),
+        );
+        let instead = if failing == before {
+            " as well".to_owned()
+        } else {
+            format!(" instead of {before} %")
         };
         Some(format!(
-            "At an availability of {} the calls take {time} {}, and {:.0} % of it is spent on attempts that fail instead of {:.0} %.",
-            written.availability,
-            self.without_name.0,
-            written.failing_percent(),
-            without.failing_percent()
+            "At an availability of {} the calls take {time}, and {failing} % of it is spent on attempts that fail{instead}.",
+            written.availability
         ))
     }
 

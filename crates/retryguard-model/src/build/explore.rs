@@ -10,7 +10,7 @@ use super::initial::initial_states;
 use super::pack::{Key, Packing};
 use super::successors::{Machine, state_error};
 use crate::chain::{Chain, Exit, Levels, Memory, Rises, index};
-use crate::error::Error;
+use crate::error::{Error, MEMORY};
 use crate::options::Options;
 use crate::program::Program;
 use crate::reduce::{Reduction, Step};
@@ -360,7 +360,7 @@ impl<K: Key> Explorer<'_, K> {
     fn check_memory(&self, growing: bool) -> Result<(), Error> {
         if self.kept() + self.searched(growing) > self.options.max_memory {
             return Err(Error::Limit {
-                what: "bytes of memory",
+                what: MEMORY,
                 limit: self.options.max_memory,
                 help: "raise it with --max-memory, or make counters and Erlang shapes smaller",
             });

@@ -209,7 +209,7 @@ impl<'a> Scope<'a> {
         let reason = format!("`{name}` is not declared");
         match nearest(name, known) {
             Some(known) => Error::with_help(span, reason, format!("did you mean `{known}`?")),
-            None => Error::at(span, reason),
+            None => Error::with_help(span, reason, "declare it as a constant, a formula or a variable"),
         }
     }
 }

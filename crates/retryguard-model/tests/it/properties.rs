@@ -29,7 +29,7 @@ fn ask(model: &Model, text: &str) -> Vec<Result<Answer, Refused>> {
 
 fn shown(outcome: Outcome, listed: &[(String, Value)]) -> String {
     if !listed.is_empty() {
-        assert_eq!(outcome, Outcome::Number(listed.len() as f64));
+        assert_eq!(outcome, Outcome::States(listed.len()));
         let states: Vec<String> = listed.iter().map(|(s, value)| format!("{s} = {value}")).collect();
         return states.join(", ");
     }

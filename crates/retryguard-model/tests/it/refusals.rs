@@ -113,6 +113,12 @@ fn errors_in_states_show_the_state() {
         ),
         "{message}"
     );
+    assert!(
+        message.ends_with(
+            "help: let the guard exclude this state, or change the expression or the range of the variable"
+        ),
+        "{message}"
+    );
     let deadlock = "ctmc\nmodule m\n x : [0..3];\n [] x<3 -> (x'=x+1);\nendmodule";
     let message = refusal(deadlock, "S=? [ x=3 ]");
     assert!(message.contains("deadlock in state (x=3)"), "{message}");

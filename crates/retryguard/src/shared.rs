@@ -21,7 +21,7 @@ use retryguard_policy::Service;
 use crate::{
     clock::{Clock, Random},
     observer::{CallEvent, CallObserver},
-    sync::{AtomicU32, Mutex, MutexGuard, lock},
+    sync::{Apart, AtomicU32, Mutex, MutexGuard, lock},
     telemetry::Telemetry,
 };
 
@@ -66,12 +66,6 @@ impl Chance for Draws<'_> {
         }
     }
 }
-
-/// Keeps what every call writes on cache lines of its own. Its alignment is that of the whole, which parts it
-/// from the counts of the `Arc` as well: a core that takes the lock or clones the `Arc` does not take the
-/// clock and the handles away from the others. Two lines, because processors fetch them in pairs.
-#[repr(align(128))]
-struct Apart<T>(T);
 
 pub(crate) struct State {
     pub(crate) target: Target,

@@ -17,7 +17,7 @@ use retryguard_policy::{Service as ServicePolicy, Trust};
 
 use crate::{
     clock::{Clock, Random},
-    sync::{AtomicU32, Mutex, MutexGuard, lock},
+    sync::{Apart, AtomicU32, Mutex, MutexGuard, lock},
     telemetry::{SERVED, SERVING, SHED},
 };
 
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     handles: OnceLock<Handles>,
     /// Grows with every policy, so that a service sees with one load that its own copy is old.
     version: AtomicU32,
-    state: Mutex<State>,
+    state: Apart<Mutex<State>>,
 }
 
 /// What a policy says about each request.
@@ -127,7 +127,7 @@ impl Shared {
             name: policy.name.clone(),
             handles: OnceLock::new(),
             version: AtomicU32::new(0),
-            state: Mutex::new(state),
+            state: Apart(Mutex::new(state)),
         }
     }
 
@@ -295,7 +295,7 @@ impl Shared {
 
     #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        lock(&self.state.0)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::time::{Instant, nanos};
 
 /// How many calls a rate lets through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settings {
     /// So many calls …
     pub calls: u32,
@@ -15,6 +16,33 @@ pub struct Settings {
     pub burst: u32,
     /// The longest that a call waits for its turn; zero for not at all.
     pub wait: Duration,
+}
+
+impl Settings {
+    /// So many calls in this span, evenly spread: one at once, and no waiting.
+    #[must_use]
+    pub const fn new(calls: u32, per: Duration) -> Self {
+        Self {
+            calls,
+            per,
+            burst: 1,
+            wait: Duration::ZERO,
+        }
+    }
+
+    /// How many may come at once after a pause; at least one.
+    #[must_use]
+    pub const fn burst(mut self, burst: u32) -> Self {
+        self.burst = burst;
+        self
+    }
+
+    /// The longest that a call waits for its turn.
+    #[must_use]
+    pub const fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
 }
 
 impl Default for Settings {

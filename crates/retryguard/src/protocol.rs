@@ -70,8 +70,9 @@ pub trait Judge<Response, Error> {
     fn conclude(&self, _response: &mut Response, _report: &Report) {}
 }
 
-/// What a request asks for, beside itself.
+/// What a request asks for, beside itself. Made from [`Asked::default`], whose fields can be set.
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct Asked {
     /// Its own deadline.
     pub deadline: Option<tokio::time::Instant>,

@@ -26,12 +26,13 @@ use crate::{
 /// policy's throttle and bulkhead.
 ///
 /// ```
+/// use std::time::Duration;
 /// use retryguard::{Refusal, core::rate, patterns::RateLimitLayer};
 /// use tower::{Layer, Service, ServiceExt, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let layer = RateLimitLayer::new(rate::Settings { burst: 1, ..rate::Settings::default() });
+/// let layer = RateLimitLayer::new(rate::Settings::new(100, Duration::from_secs(1)));
 /// let mut service = layer.layer(service_fn(|n: u32| async move { Ok::<_, std::io::Error>(n) }));
 /// assert_eq!(service.ready().await.unwrap().call(7).await.unwrap(), 7);
 /// let refused = service.ready().await.unwrap().call(8).await.unwrap_err();

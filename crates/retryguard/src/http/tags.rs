@@ -42,7 +42,20 @@ pub const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushba
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// What an application says of a request, put into its extensions.
+///
+/// ```
+/// use std::time::Duration;
+/// use retryguard::{Criticality, http::tags::Tags};
+///
+/// let mut request = http::Request::new(());
+/// let tags = Tags::new()
+///     .criticality(Criticality::Sheddable)
+///     .deadline(Duration::from_secs(2))
+///     .max_retries(0);
+/// request.extensions_mut().insert(tags);
+/// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Tags {
     /// How much it matters.
     pub criticality: Option<Criticality>,
@@ -60,8 +73,66 @@ pub struct Tags {
     pub classifier: Option<Classifier>,
 }
 
-/// What a server reads from a request.
+impl Tags {
+    /// Tags that say nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How much the request matters.
+    #[must_use]
+    pub fn criticality(mut self, criticality: Criticality) -> Self {
+        self.criticality = Some(criticality);
+        self
+    }
+
+    /// The feature that caused it.
+    #[must_use]
+    pub fn feature(mut self, feature: impl Into<String>) -> Self {
+        self.feature = Some(feature.into());
+        self
+    }
+
+    /// How long the whole call may take.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Whether the request is idempotent, where the method does not tell.
+    #[must_use]
+    pub fn idempotent(mut self, idempotent: bool) -> Self {
+        self.idempotent = Some(idempotent);
+        self
+    }
+
+    /// Attempts after the first, in place of the policy's `maxRetries`.
+    #[must_use]
+    pub fn max_retries(mut self, retries: u8) -> Self {
+        self.max_retries = Some(retries);
+        self
+    }
+
+    /// How long one attempt may take, in place of the policy's `attemptTimeout`.
+    #[must_use]
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt_timeout = Some(timeout);
+        self
+    }
+
+    /// How responses and errors are read, in place of the policy's rules.
+    #[must_use]
+    pub fn classifier(mut self, classifier: Classifier) -> Self {
+        self.classifier = Some(classifier);
+        self
+    }
+}
+
+/// What a server reads from a request. Made from [`Received::default`] or from what was read, whose fields can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Received {
     /// How much it matters; critical where it does not say.
     pub criticality: Criticality,

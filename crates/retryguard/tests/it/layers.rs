@@ -164,10 +164,7 @@ async fn a_spawned_task_that_takes_its_context_along_passes_the_mark_up() {
 #[tokio::test]
 async fn the_deadline_shrinks_from_hop_to_hop() {
     let chain = Chain::new(&retrying(""), Spawned::No).await;
-    let tags = Tags {
-        deadline: Some(std::time::Duration::from_secs(20)),
-        ..Tags::default()
-    };
+    let tags = Tags::new().deadline(std::time::Duration::from_secs(20));
     chain.call(tags).await;
     let left = |service: &str| -> Vec<u64> {
         let seen = chain.seen(service);
@@ -191,10 +188,7 @@ async fn a_deadline_at_the_edge_ends_the_work_below() {
         "defaults: { maxRetries: 2, initialDelay: 9s, jitter: none, budget: off, guard: off, breaker: off }",
     );
     let chain = Chain::new(&patient, Spawned::No).await;
-    let tags = Tags {
-        deadline: Some(std::time::Duration::from_secs(5)),
-        ..Tags::default()
-    };
+    let tags = Tags::new().deadline(std::time::Duration::from_secs(5));
     let response = chain.call(tags).await;
     assert_eq!(
         chain.counts(),
@@ -213,10 +207,7 @@ async fn criticality_is_inherited_by_every_hop() {
         (Spawned::WithoutContext, None),
     ] {
         let chain = Chain::new(&retrying(""), spawned).await;
-        let tags = Tags {
-            criticality: Some(Criticality::SheddablePlus),
-            ..Tags::default()
-        };
+        let tags = Tags::new().criticality(Criticality::SheddablePlus);
         chain.call(tags).await;
         assert_eq!(chain.seen("a")[0][CRITICALITY], "sheddable-plus");
         assert_eq!(chain.seen("b")[0][CRITICALITY], "sheddable-plus");

@@ -175,10 +175,7 @@ async fn a_feature_that_is_switched_off_sends_nothing() {
     let (layer, guarded) = guarded(&only("featuresOff: [thumbnails]"), &service);
     let of = |feature: &str| {
         let mut request = get();
-        request.extensions_mut().insert(Tags {
-            feature: Some(feature.to_owned()),
-            ..Tags::default()
-        });
+        request.extensions_mut().insert(Tags::new().feature(feature));
         guarded.clone().oneshot(request)
     };
     let error = of("thumbnails").await.unwrap_err();

@@ -75,10 +75,9 @@ async fn what_matters_more_than_the_call_that_was_sent_away_still_goes_through()
     let (_, guarded) = guarded(&only("maxRetries: 0, gate: { scope: target }"), &service);
     let of = |criticality| {
         let mut request = get();
-        request.extensions_mut().insert(Tags {
-            criticality: Some(criticality),
-            ..Tags::default()
-        });
+        request
+            .extensions_mut()
+            .insert(Tags::new().criticality(criticality));
         guarded.clone().oneshot(request)
     };
     assert_eq!(of(Criticality::SheddablePlus).await.unwrap().status(), 503);

@@ -175,26 +175,17 @@ async fn one_request_can_have_rules_of_its_own() {
         }
     };
     for (retries, attempts) in [(0, 1), (1, 2), (4, 5)] {
-        let tags = Tags {
-            max_retries: Some(retries),
-            ..Tags::default()
-        };
+        let tags = Tags::new().max_retries(retries);
         let (answer, sent) = send(Scripted::new([status(503)]), tags).await;
         assert_eq!((answer.unwrap(), sent), (503, attempts));
     }
     let slow = || Scripted::new([status(200).after(120)]);
-    let patient = Tags {
-        attempt_timeout: Some(millis(200)),
-        ..Tags::default()
-    };
+    let patient = Tags::new().attempt_timeout(millis(200));
     assert_eq!(send(slow(), patient).await.0.unwrap(), 200);
     assert!(send(slow(), Tags::default()).await.0.is_err());
     // A 404 is retried under the rules of a service whose policy says so.
     let other = only("retryOn: [404]").service("it").classifier.clone();
-    let tags = Tags {
-        classifier: Some(other),
-        ..Tags::default()
-    };
+    let tags = Tags::new().classifier(other);
     let missing = || Scripted::new([status(404), status(200)]);
     assert_eq!(send(missing(), tags).await.0.unwrap(), 200);
     assert_eq!(send(missing(), Tags::default()).await.0.unwrap(), 404);
@@ -253,12 +244,7 @@ fn echo() -> impl Service<u32, Response = u32, Error = std::io::Error, Future: S
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_lets_a_burst_through_and_then_its_rate() {
-    let layer = RateLimitLayer::new(rate::Settings {
-        calls: 10,
-        per: Duration::from_secs(1),
-        burst: 2,
-        wait: Duration::ZERO,
-    });
+    let layer = RateLimitLayer::new(rate::Settings::new(10, Duration::from_secs(1)).burst(2));
     // All services of a layer share one rate.
     let (one, other) = (layer.layer(echo()), layer.layer(echo()));
     assert!(one.clone().oneshot(1).await.is_ok());
@@ -272,12 +258,7 @@ async fn a_rate_lets_a_burst_through_and_then_its_rate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_can_wait_for_its_turn_and_gives_it_back_when_it_is_dropped() {
-    let layer = RateLimitLayer::new(rate::Settings {
-        calls: 10,
-        per: Duration::from_secs(1),
-        burst: 1,
-        wait: millis(150),
-    });
+    let layer = RateLimitLayer::new(rate::Settings::new(10, Duration::from_secs(1)).wait(millis(150)));
     let service = layer.layer(echo());
     assert!(service.clone().oneshot(1).await.is_ok());
     let waits = service.clone().oneshot(2);

@@ -56,10 +56,7 @@ async fn a_service_that_was_made_before_the_change_reads_requests_by_the_new_pol
     let service = Scripted::new([status(200)]);
     let (layer, guarded) = guarded(&only(""), &service);
     let mut request = get();
-    let tags = retryguard::http::tags::Tags {
-        feature: Some("thumbnails".to_owned()),
-        ..Default::default()
-    };
+    let tags = retryguard::http::tags::Tags::new().feature("thumbnails");
     request.extensions_mut().insert(tags);
     guarded.clone().oneshot(request.clone()).await.unwrap();
     layer.handle().replace(&only("featuresOff: [thumbnails]"));

@@ -75,10 +75,9 @@ async fn the_callers_own_deadline_bounds_the_policys_and_is_told_to_the_target()
     let service = Scripted::new([status(503).after(40)]);
     let (_, guarded) = guarded(&only("maxRetries: 5, deadline: 10s"), &service);
     let mut request = get();
-    request.extensions_mut().insert(Tags {
-        deadline: Some(std::time::Duration::from_millis(400)),
-        ..Tags::default()
-    });
+    request
+        .extensions_mut()
+        .insert(Tags::new().deadline(std::time::Duration::from_millis(400)));
     let (took, result) = timed(guarded.oneshot(request)).await;
     assert_at(took, 400);
     let error = result.unwrap_err();

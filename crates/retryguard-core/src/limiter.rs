@@ -131,8 +131,9 @@ const SLOWER: f64 = 0.7;
 const SLOWER_FEW: f64 = 0.5;
 const FASTER: f64 = 0.05;
 const LEAST_SHARE: f64 = 0.1;
-/// A smaller share of timeouts is taken for lost messages: by a client that makes few calls, and by others.
+/// A smaller share of timeouts is taken for lost messages: by a client that makes few calls, beside rejections, and by others.
 const LATE: f64 = 0.25;
+const LOST: f64 = 0.3;
 const MOSTLY: f64 = 0.6;
 /// The usual time between two attempts of a client that makes few calls, in nanoseconds.
 const FEW: f64 = 0.5e9;
@@ -214,12 +215,13 @@ impl Limiter {
         }
     }
 
-    /// When the last of them is forgotten.
+    /// When the last of them is forgotten; long ago where they take no place.
     #[inline]
     pub(crate) fn abandoned_until(&self) -> Instant {
-        self.abandoned
-            .as_ref()
-            .map_or(Instant::ZERO, |abandoned| abandoned.until)
+        match &self.abandoned {
+            Some(abandoned) if self.limit < f64::INFINITY && abandoned.count > 0 => abandoned.until,
+            _ => Instant::ZERO,
+        }
     }
 
     /// The same for calls that are made while a request is served. They hold that request's worker, so they do not wait
@@ -317,10 +319,13 @@ impl Limiter {
         }
         match end {
             End::Success | End::Failed | End::Unrelated => self.rejected -= self.rejected * weight,
+            End::TimedOut if !self.may_have_queued(pace) => {}
             End::Rejected | End::TimedOut => self.rejected += (1.0 - self.rejected) * weight,
         }
         self.takes = pace.recent();
-        self.late += (f64::from(u8::from(end == End::TimedOut)) - self.late) * larger(weight, 0.125);
+        if end == End::TimedOut || self.late > 0.0 {
+            self.note_late(end, weight, pace);
+        }
         self.note_abandoned(ended, pace, now);
         match end {
             End::TimedOut if now >= self.share_settled && self.is_late(pace) => {
@@ -350,6 +355,17 @@ impl Limiter {
         };
         self.failing += (f32::from(u8::from(end != End::Success)) - self.failing) * FAILURES;
         self.experiment.is_some() || f64::from(self.failing) > experiment::MANY
+    }
+
+    /// Follows the share of attempts that were not answered in time. A success that was fast shows that no queue stands before
+    /// the target: the timeouts before it were lost messages.
+    fn note_late(&mut self, end: End, weight: f64, pace: &Pace) {
+        let fast = pace.last_was_usual() || pace.last() < self.late_after(pace);
+        if end == End::Success && fast {
+            self.late = 0.0;
+            return;
+        }
+        self.late += (f64::from(u8::from(end == End::TimedOut)) - self.late) * larger(weight, 0.125);
     }
 
     #[inline]
@@ -425,6 +441,13 @@ impl Limiter {
         self.late > most || pace.is_slow()
     }
 
+    /// Whether an attempt that was not answered in time may have waited in a queue: what succeeds is slow, or too little
+    /// succeeds to say so.
+    #[cold]
+    fn may_have_queued(&self, pace: &Pace) -> bool {
+        pace.is_slow() || pace.recent() > self.late_after(pace) || self.late > LOST
+    }
+
     /// From what latency on answers are late.
     #[inline]
     fn late_after(&self, pace: &Pace) -> f64 {
@@ -490,3 +513,6 @@ const fn trust(retries: guard::State) -> f64 {
 fn peak(average: f64) -> f64 {
     average + 2.0 * average.sqrt() + 1.0
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,6 +150,12 @@ impl Pace {
         slower > SLOW && slower > 1.0 + CERTAIN * self.noise.sqrt()
     }
 
+    /// The latency of the last success; zero where there is none yet.
+    #[inline]
+    pub(crate) const fn last(&self) -> f64 {
+        self.last
+    }
+
     /// Whether the last success was about as fast as usual: nothing stood in its way.
     #[inline]
     pub(crate) fn last_was_usual(&self) -> bool {

@@ -39,7 +39,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 #[derive(Parser)]
 #[command(name = "retryguard", version)]
 #[command(after_help = "Begin with:
-  retryguard demo                          a retry storm on this machine, and what stops it: a minute
+  retryguard demo                          a retry storm on this machine, and what stops it
   retryguard lint virtual-service.yaml     what makes a storm in a file of Envoy, Istio, gRPC, …
   retryguard init                          a policy of your own
   retryguard play                          policies in known storms, on a local page")]

@@ -46,7 +46,7 @@ fn the_whole_matrix_at_a_small_time_scale() {
     let output = evidence(&[
         "matrix",
         "--fault",
-        "payment_errors,payment_slow,inventory_lock,retry_storm,gateway_overload",
+        "none,payment_errors,payment_slow,inventory_lock,retry_storm,gateway_overload",
         "--time-scale",
         "0.2",
         "--phases",
@@ -65,10 +65,10 @@ fn the_whole_matrix_at_a_small_time_scale() {
     );
 
     let runs: Value = serde_json::from_str(&read(folder.path(), "runs.json")).expect("JSON");
-    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(35));
-    assert_eq!(runs["predictions"].as_array().map(Vec::len), Some(35));
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(42));
+    assert_eq!(runs["predictions"].as_array().map(Vec::len), Some(42));
     let (report, csv) = (read(folder.path(), "README.md"), read(folder.path(), "runs.csv"));
-    assert_eq!(csv.lines().count(), 36, "{csv}");
+    assert_eq!(csv.lines().count(), 43, "{csv}");
     for run in runs["runs"].as_array().into_iter().flatten() {
         let kept = run["figures"].is_object();
         assert_eq!(run["not_kept"].is_null(), kept, "{run}");

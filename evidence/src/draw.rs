@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use retryguard_report::tournament::{self, Draw};
 use retryguard_sim::{
+    client_policy::{ClientPolicy, NAMES, named},
     comparison::Plan,
-    conduct::{Conduct, NAMES, named},
     draw::ablations,
     streams::Seed,
     tournament::ORACLE,
@@ -38,7 +38,7 @@ impl FreshDraw {
             replications: 1,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let all: Vec<Conduct> = NAMES.iter().filter_map(|(name, _)| named(name)).collect();
+        let all: Vec<ClientPolicy> = NAMES.iter().filter_map(|(name, _)| named(name)).collect();
         let draw = tournament::draw(&all, &plan, self.worlds, &|| ());
         let mut parts = ablations();
         parts.extend(named(ORACLE));

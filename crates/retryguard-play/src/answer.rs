@@ -3,8 +3,8 @@
 use std::num::NonZero;
 
 use retryguard_sim::{
+    client_policy::{ClientPolicy, named},
     comparison::{Plan, Summary, compare},
-    conduct::{Conduct, named},
     scenario::Scenario,
     streams::Seed,
 };
@@ -32,12 +32,12 @@ pub fn answer(request: &Value) -> Result<Value, String> {
     let text = world.scenario("  - none\n");
     let scenario = Scenario::parse(&text, "playground", &mut |_| Err("no files".to_owned()))
         .map_err(|mistakes| mistakes.to_string())?;
-    let mut conducts: Vec<Conduct> = entries
+    let mut client_policies: Vec<ClientPolicy> = entries
         .iter()
-        .filter_map(|entry| entry.conduct.clone().ok())
+        .filter_map(|entry| entry.client_policy.clone().ok())
         .collect();
     // What retries bring is measured against none at all.
-    conducts.extend(named("none").map(|none| Conduct {
+    client_policies.extend(named("none").map(|none| ClientPolicy {
         name: String::new(),
         ..none
     }));
@@ -46,12 +46,12 @@ pub fn answer(request: &Value) -> Result<Value, String> {
         replications: 1,
         threads: std::thread::available_parallelism().map_or(1, NonZero::get),
     };
-    let mut summaries = compare(&scenario.world, &conducts, &[], &plan, &|_| {});
+    let mut summaries = compare(&scenario.world, &client_policies, &[], &plan, &|_| {});
     let none = summaries.pop();
     let mut ran = summaries.iter();
     let columns: Vec<Value> = entries
         .iter()
-        .map(|entry| match &entry.conduct {
+        .map(|entry| match &entry.client_policy {
             Err(mistakes) => json!({"name": entry.name, "mistakes": mistakes}),
             Ok(_) => ran
                 .next()

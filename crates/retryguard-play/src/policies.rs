@@ -1,7 +1,7 @@
 //! The policies on the page: known names, policy files, and files of other systems.
 
 use retryguard_policy::{Policy, lint};
-use retryguard_sim::conduct::{Conduct, named};
+use retryguard_sim::client_policy::{ClientPolicy, named};
 use retryguard_translate::{Imported, PolicyFile};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(crate) const MOST: usize = 4;
 /// A policy under comparison, and how a scenario writes it; or what is wrong with it.
 pub(crate) struct Entry {
     pub(crate) name: String,
-    pub(crate) conduct: Result<Conduct, Value>,
+    pub(crate) client_policy: Result<ClientPolicy, Value>,
     /// What an entry of a scenario's list says below its name; a known policy needs nothing.
     body: String,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// The entry of a scenario's list; nothing for a policy with mistakes.
     pub(crate) fn written(&self) -> String {
-        match &self.conduct {
+        match &self.client_policy {
             Err(_) => String::new(),
             Ok(_) => format!("  - name: {}\n{}", json!(self.name), self.body),
         }
@@ -37,8 +37,8 @@ pub(crate) fn read(value: &Value) -> Vec<Entry> {
             .any(|other| other.name == entries[index].name);
         if taken {
             let name = format!("{} ({})", entries[index].name, index + 1);
-            if let Ok(conduct) = &mut entries[index].conduct {
-                conduct.name.clone_from(&name);
+            if let Ok(client_policy) = &mut entries[index].client_policy {
+                client_policy.name.clone_from(&name);
             }
             entries[index].name = name;
         }
@@ -50,7 +50,7 @@ fn entry(item: &Value) -> Entry {
     if let Some(known) = item["use"].as_str() {
         return Entry {
             name: known.to_owned(),
-            conduct: named(known)
+            client_policy: named(known)
                 .ok_or_else(|| json!([mistake(1, format!("there is no policy `{known}`"), "")])),
             body: format!("    use: {known}\n"),
         };
@@ -62,16 +62,16 @@ fn entry(item: &Value) -> Entry {
         Err(mistakes) => {
             return Entry {
                 name,
-                conduct: Err(mistakes),
+                client_policy: Err(mistakes),
                 body: String::new(),
             };
         }
     };
     let lines: String = policy.lines().map(|line| format!("        {line}\n")).collect();
-    let conduct = conduct(&name, &policy, imported.as_ref());
+    let client_policy = client_policy(&name, &policy, imported.as_ref());
     Entry {
         body: format!("    policy:\n{lines}"),
-        conduct,
+        client_policy,
         name,
     }
 }
@@ -84,12 +84,12 @@ fn as_policy(text: &str) -> Result<(String, Option<Imported>), Value> {
     }
 }
 
-fn conduct(name: &str, policy: &str, imported: Option<&Imported>) -> Result<Conduct, Value> {
-    let conduct = match imported {
-        None => Policy::parse(policy).map(|policy| Conduct::of_policy(name, policy)),
-        Some(imported) => Conduct::of_imported(name, imported),
+fn client_policy(name: &str, policy: &str, imported: Option<&Imported>) -> Result<ClientPolicy, Value> {
+    let client_policy = match imported {
+        None => Policy::parse(policy).map(|policy| ClientPolicy::of_policy(name, policy)),
+        Some(imported) => ClientPolicy::of_imported(name, imported),
     };
-    conduct.map_err(|mistakes| {
+    client_policy.map_err(|mistakes| {
         let all = mistakes.as_slice().iter();
         all.map(|it| mistake(it.at.line, it.message.clone(), &it.help))
             .collect::<Value>()

@@ -11,7 +11,7 @@ use axum::{
     response::{Html, IntoResponse as _, Response},
     routing::{get, post},
 };
-use retryguard_sim::conduct::NAMES;
+use retryguard_sim::client_policy::NAMES;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

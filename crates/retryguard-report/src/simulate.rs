@@ -6,8 +6,8 @@ mod tournament;
 use std::path::{Path, PathBuf};
 
 use retryguard_sim::{
+    client_policy::{ClientPolicy, chosen},
     comparison::Plan,
-    conduct::{Conduct, chosen},
     scenario::{Fleets, Scenario},
     streams::Seed,
 };
@@ -190,7 +190,7 @@ impl Simulation {
     /// Replaces the policies of the scenario by those that were named.
     fn choose(&self, scenario: &mut Scenario, tell: &mut dyn FnMut(String)) -> Result<(), SimulationError> {
         if !self.policies.is_empty() {
-            let own: Vec<Conduct> = scenario.policies.iter().chain(&scenario.fixed).cloned().collect();
+            let own: Vec<ClientPolicy> = scenario.policies.iter().chain(&scenario.fixed).cloned().collect();
             scenario.policies = chosen(&self.policies, &own, tell)?;
             let services: Vec<&str> = scenario
                 .world

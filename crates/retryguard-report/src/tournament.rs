@@ -8,8 +8,8 @@ mod units;
 use std::fmt::Write as _;
 
 use retryguard_sim::{
+    client_policy::ClientPolicy,
     comparison::Plan,
-    conduct::Conduct,
     tournament::{self, HELD_OUT, Tournament, WORLDS},
 };
 use serde_json::{Value, json};
@@ -39,14 +39,14 @@ pub struct Result {
 
 /// How many runs a tournament consists of.
 #[must_use]
-pub fn runs(conducts: &[Conduct], plan: &Plan) -> usize {
-    (WORLDS.len() + HELD_OUT.len()) * conducts.len() * plan.replications as usize
+pub fn runs(client_policies: &[ClientPolicy], plan: &Plan) -> usize {
+    (WORLDS.len() + HELD_OUT.len()) * client_policies.len() * plan.replications as usize
 }
 
 /// Runs every policy in every world; `step` is called after each run.
 #[must_use]
-pub fn run(conducts: &[Conduct], plan: &Plan, step: &(dyn Fn() + Sync)) -> Result {
-    let over = |worlds| tournament::run(worlds, conducts, plan, &|_| step());
+pub fn run(client_policies: &[ClientPolicy], plan: &Plan, step: &(dyn Fn() + Sync)) -> Result {
+    let over = |worlds| tournament::run(worlds, client_policies, plan, &|_| step());
     Result {
         seed: plan.seed.0,
         replications: plan.replications,

@@ -11,8 +11,8 @@
 use std::{error::Error, path::Path};
 
 use retryguard_sim::{
+    client_policy::{ClientPolicy, named},
     comparison::Plan,
-    conduct::{Conduct, named},
     draw::{ablations, judge_some},
     streams::Seed,
     tournament::{ORACLE, policies},
@@ -25,13 +25,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let count = arguments.first().map_or(Ok(20), |text| text.parse())?;
     let seed = arguments.get(1).map_or(Ok(1), |text| text.parse())?;
-    let mut conducts = match arguments.get(2) {
+    let mut client_policies = match arguments.get(2) {
         None => policies(),
         Some(names) if names == ABLATE => ablations(),
-        Some(names) => names.split(',').map(conduct).collect::<Result<_, _>>()?,
+        Some(names) => names.split(',').map(client_policy).collect::<Result<_, _>>()?,
     };
-    if conducts.iter().all(|conduct| conduct.name != ORACLE) {
-        conducts.extend(named(ORACLE));
+    if client_policies
+        .iter()
+        .all(|client_policy| client_policy.name != ORACLE)
+    {
+        client_policies.extend(named(ORACLE));
     }
     let kinds = arguments.get(3).map_or("", String::as_str);
     let plan = Plan {
@@ -40,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let report = judge_some(
-        &conducts,
+        &client_policies,
         &plan,
         count,
         &|drawn| drawn.kind.contains(kinds),
@@ -54,8 +57,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (title, rows) in report.kind_tables() {
         show(&title, &rows);
     }
-    for conduct in conducts.iter().filter(|conduct| !conduct.digest().is_empty()) {
-        if let Some((title, rows)) = report.lost_worlds(&conduct.name) {
+    for client_policy in client_policies
+        .iter()
+        .filter(|client_policy| !client_policy.digest().is_empty())
+    {
+        if let Some((title, rows)) = report.lost_worlds(&client_policy.name) {
             show(&title, &rows);
         }
     }
@@ -70,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// A policy by its name or by the path of its file.
-fn conduct(text: &str) -> Result<Conduct, Box<dyn Error>> {
+fn client_policy(text: &str) -> Result<ClientPolicy, Box<dyn Error>> {
     if let Some(known) = named(text) {
         return Ok(known);
     }
@@ -78,8 +84,8 @@ fn conduct(text: &str) -> Result<Conduct, Box<dyn Error>> {
     let stem = Path::new(text)
         .file_stem()
         .map(|stem| stem.to_string_lossy().into_owned());
-    let conduct = Conduct::of_text(stem.unwrap_or_default(), &file);
-    Ok(conduct.map_err(|mistakes| format!("{text}: {mistakes}"))?)
+    let client_policy = ClientPolicy::of_text(stem.unwrap_or_default(), &file);
+    Ok(client_policy.map_err(|mistakes| format!("{text}: {mistakes}"))?)
 }
 
 fn show(title: &str, rows: &[Vec<String>]) {

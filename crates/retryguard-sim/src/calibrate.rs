@@ -16,8 +16,8 @@ pub use csv::{CsvError, read_csv};
 pub use observed::{Observed, Window};
 
 use crate::{
+    client_policy::named,
     comparison::{Plan, compare},
-    conduct::named,
     scenario::Scenario,
     streams::Seed,
 };

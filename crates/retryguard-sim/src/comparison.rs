@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    conduct::Conduct,
+    client_policy::ClientPolicy,
     engine::{self, Run},
     statistics::{Estimate, Proportion, Tally},
     streams::Seed,
@@ -90,13 +90,20 @@ pub struct Plan {
 #[must_use]
 pub fn compare(
     world: &World,
-    conducts: &[Conduct],
-    fixed: &[Conduct],
+    client_policies: &[ClientPolicy],
+    fixed: &[ClientPolicy],
     plan: &Plan,
     done: &(dyn Fn(usize) + Sync),
 ) -> Vec<Summary> {
-    let all = replicate(world, conducts, fixed, plan, 0..plan.replications.max(1), done);
-    summaries(world, conducts, &all)
+    let all = replicate(
+        world,
+        client_policies,
+        fixed,
+        plan,
+        0..plan.replications.max(1),
+        done,
+    );
+    summaries(world, client_policies, &all)
 }
 
 /// Runs every policy until all differences of their goodput, two at a time, are known to within a share of the larger one
@@ -105,20 +112,20 @@ pub fn compare(
 #[must_use]
 pub fn compare_until(
     world: &World,
-    conducts: &[Conduct],
-    fixed: &[Conduct],
+    client_policies: &[ClientPolicy],
+    fixed: &[ClientPolicy],
     plan: &Plan,
     share: f64,
     done: &(dyn Fn(usize) + Sync),
 ) -> (Vec<Summary>, u32) {
     /// Fewer replications say too little of their own spread to stop by.
     const FIRST: u32 = 5;
-    let mut all: Vec<Vec<Run>> = conducts.iter().map(|_| Vec::new()).collect();
+    let mut all: Vec<Vec<Run>> = client_policies.iter().map(|_| Vec::new()).collect();
     let (mut from, mut to) = (0, FIRST.min(plan.replications));
     loop {
-        let more = replicate(world, conducts, fixed, plan, from..to, done);
+        let more = replicate(world, client_policies, fixed, plan, from..to, done);
         all.iter_mut().zip(more).for_each(|(all, more)| all.extend(more));
-        let found = summaries(world, conducts, &all);
+        let found = summaries(world, client_policies, &all);
         if to >= plan.replications || is_known_within(&found, DECIDES, share) {
             return (found, to);
         }
@@ -134,8 +141,8 @@ const DECIDES: &str = "goodputPerSecond";
 #[must_use]
 pub fn lasting_storms(
     world: &World,
-    conducts: &[Conduct],
-    fixed: &[Conduct],
+    client_policies: &[ClientPolicy],
+    fixed: &[ClientPolicy],
     plan: &Plan,
     done: &(dyn Fn(usize) + Sync),
 ) -> Option<Vec<Proportion>> {
@@ -145,7 +152,7 @@ pub fn lasting_storms(
     let lasts = |_, run: Run| run.recovery.is_none();
     let all = each(
         world,
-        conducts,
+        client_policies,
         fixed,
         plan,
         0..plan.replications.max(1),
@@ -162,8 +169,8 @@ pub fn lasting_storms(
 /// The runs of each policy in these replications. Only the first keeps its time lines.
 fn replicate(
     world: &World,
-    conducts: &[Conduct],
-    fixed: &[Conduct],
+    client_policies: &[ClientPolicy],
+    fixed: &[ClientPolicy],
     plan: &Plan,
     numbers: Range<u32>,
     done: &(dyn Fn(usize) + Sync),
@@ -174,21 +181,21 @@ fn replicate(
         }
         run
     };
-    each(world, conducts, fixed, plan, numbers, &kept, done)
+    each(world, client_policies, fixed, plan, numbers, &kept, done)
 }
 
 /// What is kept of the runs of each policy in these replications.
 fn each<T: Send>(
     world: &World,
-    conducts: &[Conduct],
-    fixed: &[Conduct],
+    client_policies: &[ClientPolicy],
+    fixed: &[ClientPolicy],
     plan: &Plan,
     numbers: Range<u32>,
     kept: &(dyn Fn(u64, Run) -> T + Sync),
     done: &(dyn Fn(usize) + Sync),
 ) -> Vec<Vec<T>> {
     let replications = numbers.len();
-    let all = conducts.len() * replications;
+    let all = client_policies.len() * replications;
     let next = AtomicUsize::new(0);
     let ended = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<T>>> = Mutex::new((0..all).map(|_| None).collect());
@@ -198,10 +205,13 @@ fn each<T: Send>(
         if index >= all {
             return;
         }
-        let (place, policy) = (index / conducts.len(), index % conducts.len());
+        let (place, policy) = (index / client_policies.len(), index % client_policies.len());
         let replication = u64::from(numbers.start) + place as u64;
         let seed = plan.seed.replication(replication);
-        let result = kept(replication, engine::run(world, &conducts[policy], fixed, seed));
+        let result = kept(
+            replication,
+            engine::run(world, &client_policies[policy], fixed, seed),
+        );
         results.lock().expect("no run panics while it holds the lock")[policy * replications + place] =
             Some(result);
         done(ended.fetch_add(1, Ordering::Relaxed) + 1);
@@ -222,18 +232,19 @@ fn each<T: Send>(
     let mut results = results
         .into_iter()
         .map(|result| result.expect("every run has ended"));
-    conducts
+    client_policies
         .iter()
         .map(|_| results.by_ref().take(replications).collect())
         .collect()
 }
 
-fn summaries(world: &World, conducts: &[Conduct], all: &[Vec<Run>]) -> Vec<Summary> {
-    let of = conducts.iter().zip(all);
-    of.map(|(conduct, runs)| summary(conduct, world, runs)).collect()
+fn summaries(world: &World, client_policies: &[ClientPolicy], all: &[Vec<Run>]) -> Vec<Summary> {
+    let of = client_policies.iter().zip(all);
+    of.map(|(client_policy, runs)| summary(client_policy, world, runs))
+        .collect()
 }
 
-fn summary(conduct: &Conduct, world: &World, runs: &[Run]) -> Summary {
+fn summary(client_policy: &ClientPolicy, world: &World, runs: &[Run]) -> Summary {
     let values: Vec<Option<Vec<f64>>> = COLUMNS
         .iter()
         .map(|column| runs.iter().map(|run| (column.of)(run)).collect())
@@ -247,8 +258,8 @@ fn summary(conduct: &Conduct, world: &World, runs: &[Run]) -> Summary {
         .map(|index| service(runs, index))
         .collect();
     Summary {
-        name: conduct.name.clone(),
-        digest: conduct.digest().to_owned(),
+        name: client_policy.name.clone(),
+        digest: client_policy.digest().to_owned(),
         columns,
         values,
         services,

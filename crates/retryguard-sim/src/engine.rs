@@ -4,13 +4,12 @@
 //! than the depth of the call graph: a request that is turned away answers through the queue, never on the
 //! stack.
 
+mod admission;
 mod calls;
 mod clients;
-mod door;
 mod endpoints;
 mod event;
 mod faults;
-mod floor;
 mod jobs;
 mod oracle;
 mod outbox;
@@ -18,6 +17,7 @@ mod peers;
 mod pools;
 mod record;
 mod scale;
+mod server;
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ use retryguard_core::{Call, Criticality, Failure, FailureKind, Instant, shed, ta
 use retryguard_policy::Policy;
 
 use crate::{
-    conduct::{Conduct, Extra, Readings, Rules},
+    client_policy::{ClientPolicy, Extra, Readings, Rules},
     distribution::Distribution,
     kernel::{Handle, Queue, Slab},
     streams::{Seed, Stream},
@@ -33,14 +33,14 @@ use crate::{
 };
 
 use event::{Event, Packed};
-use floor::Floor;
 use peers::Peers;
 use record::Recorder;
+use server::Server;
 
 pub use record::{EdgeState, Moment, Run, ServiceRun, Shares, State, TimeLine};
 
 /// Names a call, a request at a service, a delivery out of an outbox, or a rejection that its caller hears of later.
-type CallKey = Handle<Flight>;
+type CallKey = Handle<InFlightCall>;
 type JobKey = Handle<Job>;
 type LetterKey = Handle<outbox::Letter>;
 type RejectionKey = Handle<Rejection>;
@@ -55,7 +55,7 @@ struct Rejection {
 
 /// A call under way.
 #[derive(Debug)]
-struct Flight {
+struct InFlightCall {
     call: Call,
     edge: u32,
     peer: u32,
@@ -137,7 +137,7 @@ enum Clocks {
 /// An edge and everything that its callers know.
 #[derive(Debug)]
 struct Line<'a> {
-    conduct: &'a Conduct,
+    client_policy: &'a ClientPolicy,
     /// The service that it leads to, and whether a request is there as soon as it is sent.
     to: u32,
     near: bool,
@@ -165,30 +165,30 @@ struct Line<'a> {
 
 /// Runs a policy in a world.
 ///
-/// `fixed` holds the conducts that edges name; one that is missing is looked up among the known names.
+/// `fixed` holds the policies that edges name; one that is missing is looked up among the known names.
 ///
 /// # Panics
 ///
 /// Where an edge names an unknown policy; a scenario file is checked for that when it is read.
 #[must_use]
-pub fn run(world: &World, conduct: &Conduct, fixed: &[Conduct], seed: Seed) -> Run {
-    let conducts: Vec<Conduct> = world
+pub fn run(world: &World, client_policy: &ClientPolicy, fixed: &[ClientPolicy], seed: Seed) -> Run {
+    let client_policies: Vec<ClientPolicy> = world
         .edges
         .iter()
         .map(|edge| match &edge.policy {
-            EdgePolicy::Compared => conduct.clone(),
+            EdgePolicy::Compared => client_policy.clone(),
             EdgePolicy::Fixed(name) => fixed
                 .iter()
-                .find(|conduct| conduct.name == *name)
+                .find(|client_policy| client_policy.name == *name)
                 .cloned()
-                .or_else(|| crate::conduct::named(name))
+                .or_else(|| crate::client_policy::named(name))
                 .unwrap_or_else(|| panic!("no policy is named {name}")),
         })
         .collect();
-    let mut engine = Engine::new(world, &conducts, seed);
+    let mut engine = Engine::new(world, &client_policies, seed);
     engine.begin();
     engine.go();
-    engine.end(conduct)
+    engine.end(client_policy)
 }
 
 struct Engine<'a> {
@@ -201,13 +201,13 @@ struct Engine<'a> {
     refused: Option<Rejection>,
     /// Those that hear of it later.
     turned_away: Slab<Rejection>,
-    flights: Slab<Flight>,
+    calls: Slab<InFlightCall>,
     jobs: Slab<Job>,
     /// Deliveries out of an outbox that are under way, and how many wait or are.
     letters: Slab<outbox::Letter>,
     routes: endpoints::Routes,
     undelivered: usize,
-    floors: Vec<Floor>,
+    servers: Vec<Server>,
     lines: Vec<Line<'a>>,
     callers: Vec<clients::State>,
     /// Whether each fault is in force.
@@ -233,49 +233,52 @@ impl Line<'_> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(world: &'a World, conducts: &'a [Conduct], seed: Seed) -> Self {
+    fn new(world: &'a World, client_policies: &'a [ClientPolicy], seed: Seed) -> Self {
         let mut lines: Vec<Line<'a>> = world
             .edges
             .iter()
-            .zip(conducts)
+            .zip(client_policies)
             .enumerate()
-            .map(|(number, (edge, conduct))| {
+            .map(|(number, (edge, client_policy))| {
                 let service = &world.services[edge.to];
-                let (name, settings) = (&service.name, settings_on(edge, conduct, &service.name));
+                let (name, settings) = (&service.name, settings_on(edge, client_policy, &service.name));
                 let tells_nothing = service.shedding == Shedding::Off;
-                let knows = edge.knows_endpoints && (conduct.hears_hints() || conduct.oracle);
+                let knows = edge.knows_endpoints && (client_policy.hears_hints() || client_policy.oracle);
                 #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
                 let to = edge.to as u32;
                 Line {
-                    conduct,
+                    client_policy,
                     to,
                     near: edge.network.is_nothing(),
-                    plain: conduct.extra == Extra::None && conduct.hears_hints() && !conduct.oracle,
-                    one_peer: conduct.shared || tells_nothing && !knows && conduct.keeps_no_state(&settings),
+                    plain: client_policy.extra == Extra::None
+                        && client_policy.hears_hints()
+                        && !client_policy.oracle,
+                    one_peer: client_policy.shared
+                        || tells_nothing && !knows && client_policy.keeps_no_state(&settings),
                     knows,
                     settings,
-                    clocks: clocks(world, number, conduct),
-                    readings: conduct.readings(name),
-                    propagates: conduct.propagates_to(name) && service.drops_expired,
+                    clocks: clocks(world, number, client_policy),
+                    readings: client_policy.readings(name),
+                    propagates: client_policy.propagates_to(name) && service.drops_expired,
                     round_trip: crate::distribution::seconds(2.0 * edge.network.usual_mean()),
-                    retries_everything: conduct.retries_everything(name),
+                    retries_everything: client_policy.retries_everything(name),
                     peers: Peers::default(),
                 }
             })
             .collect();
-        let floors: Vec<Floor> = world
+        let servers: Vec<Server> = world
             .services
             .iter()
             .enumerate()
             .map(|(index, service)| {
                 let towards = world.edges.iter().position(|edge| edge.to == index);
-                let rule = towards.and_then(|edge| shed_rule(&conducts[edge], service));
-                let keys = towards.is_some_and(|edge| conducts[edge].adds_keys(&service.name));
-                Floor::new(service, rule, keys)
+                let rule = towards.and_then(|edge| shed_rule(&client_policies[edge], service));
+                let keys = towards.is_some_and(|edge| client_policies[edge].adds_keys(&service.name));
+                Server::new(service, rule, keys)
             })
             .collect();
         for line in &mut lines {
-            line.retries_everything |= floors[line.to as usize].effects == Effects::Keyed;
+            line.retries_everything |= servers[line.to as usize].effects == Effects::Keyed;
         }
         Self {
             world,
@@ -284,12 +287,12 @@ impl<'a> Engine<'a> {
             queue: Queue::new(),
             refused: None,
             turned_away: Slab::default(),
-            flights: Slab::default(),
+            calls: Slab::default(),
             jobs: Slab::default(),
             letters: Slab::default(),
             routes: endpoints::Routes::default(),
             undelivered: 0,
-            floors,
+            servers,
             lines,
             callers: clients::states(world, seed),
             faults_on: vec![false; world.faults.len()],
@@ -320,7 +323,7 @@ impl<'a> Engine<'a> {
                 self.answered(
                     rejection.call,
                     rejection.number,
-                    door::turned_away(rejection.kind),
+                    admission::turned_away(rejection.kind),
                 );
             }
         }
@@ -330,7 +333,7 @@ impl<'a> Engine<'a> {
     #[inline]
     fn is_finished(&self) -> bool {
         self.record.ended_early && self.record.open_calls() == 0
-            || self.queue.now() > self.ends && self.flights.is_empty() && self.undelivered == 0
+            || self.queue.now() > self.ends && self.calls.is_empty() && self.undelivered == 0
     }
 
     /// Always part of the loop, its only caller: an event need not travel through memory.
@@ -349,7 +352,7 @@ impl<'a> Engine<'a> {
                     self.answered(
                         rejection.call,
                         rejection.number,
-                        door::turned_away(rejection.kind),
+                        admission::turned_away(rejection.kind),
                     );
                 }
             }
@@ -374,26 +377,27 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn end(mut self, conduct: &Conduct) -> Run {
-        for flight in self.flights.iter_mut() {
-            let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
-            flight.call.abandon(&mut peer.target);
+    fn end(mut self, client_policy: &ClientPolicy) -> Run {
+        for in_flight in self.calls.iter_mut() {
+            let peer = &mut self.lines[in_flight.edge as usize].peers[in_flight.peer as usize];
+            in_flight.call.abandon(&mut peer.target);
         }
         let now = self.now;
-        for floor in &mut self.floors {
-            floor.settle(now);
+        for server in &mut self.servers {
+            server.settle(now);
         }
-        self.record.finish(&conduct.name, self.world, &self.floors, now)
+        self.record
+            .finish(&client_policy.name, self.world, &self.servers, now)
     }
 }
 
 /// The settings of a policy on an edge: where they say nothing of an attempt's time, the edge does.
-fn settings_on(edge: &Edge, conduct: &Conduct, service: &str) -> Arc<target::Settings> {
-    let mut settings = conduct.settings(service);
+fn settings_on(edge: &Edge, client_policy: &ClientPolicy, service: &str) -> Arc<target::Settings> {
+    let mut settings = client_policy.settings(service);
     if let Some(timeout) = edge.attempt_timeout
         && settings.call.attempt_timeout.is_none()
         // The oracle knows that an answer will come, unless the message got lost.
-        && (!conduct.oracle || edge.network.is_mixed())
+        && (!client_policy.oracle || edge.network.is_mixed())
     {
         Arc::make_mut(&mut settings).call.attempt_timeout = Some(timeout);
     }
@@ -401,8 +405,8 @@ fn settings_on(edge: &Edge, conduct: &Conduct, service: &str) -> Arc<target::Set
 }
 
 /// The clocks of the callers of an edge. All clocks of a world without skew are the same one.
-fn clocks(world: &World, edge: usize, conduct: &Conduct) -> Clocks {
-    if !conduct.shares_clock {
+fn clocks(world: &World, edge: usize, client_policy: &ClientPolicy) -> Clocks {
+    if !client_policy.shares_clock {
         return Clocks::None;
     }
     let of_clients = world.clients.iter().map(|it| (it.edge == edge, &it.clock_skew));
@@ -421,10 +425,12 @@ fn clocks(world: &World, edge: usize, conduct: &Conduct) -> Clocks {
 }
 
 /// The rule by which a service sheds, as far as it depends on the policy of its callers.
-fn shed_rule(conduct: &Conduct, service: &Service) -> Option<shed::Settings> {
-    match (service.shedding, &conduct.rules) {
-        (Shedding::Layer, Rules::Same(_)) => Conduct::of_policy("", Policy::default()).shed(&service.name),
-        _ => conduct.shed(&service.name),
+fn shed_rule(client_policy: &ClientPolicy, service: &Service) -> Option<shed::Settings> {
+    match (service.shedding, &client_policy.rules) {
+        (Shedding::Layer, Rules::Same(_)) => {
+            ClientPolicy::of_policy("", Policy::default()).shed(&service.name)
+        }
+        _ => client_policy.shed(&service.name),
     }
 }
 

@@ -6,8 +6,8 @@
 //! policies meet the same luck and the same seed gives the same bytes.
 
 pub mod calibrate;
+pub mod client_policy;
 pub mod comparison;
-pub mod conduct;
 pub mod contest;
 pub mod distribution;
 pub mod draw;

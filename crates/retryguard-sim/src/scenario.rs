@@ -29,7 +29,7 @@ use retryguard_policy::{
 };
 
 use crate::{
-    conduct::Conduct,
+    client_policy::ClientPolicy,
     world::{Measure, World},
 };
 
@@ -49,9 +49,9 @@ pub struct Scenario {
     /// The world.
     pub world: World,
     /// The policies that are compared.
-    pub policies: Vec<Conduct>,
+    pub policies: Vec<ClientPolicy>,
     /// Policies that edges name.
-    pub fixed: Vec<Conduct>,
+    pub fixed: Vec<ClientPolicy>,
     /// Replications, unless the caller wants another number.
     pub replications: u32,
     /// What the source of the scenario reports.
@@ -153,7 +153,7 @@ fn scenario(root: &Node, name: &str, load: Load<'_>, mistakes: &mut Mistakes) ->
         Some(node) => policies::list(node, load, mistakes),
         None => ["none", "retryguard"]
             .iter()
-            .filter_map(|name| crate::conduct::named(name))
+            .filter_map(|name| crate::client_policy::named(name))
             .collect(),
     };
     let world = world?;

@@ -13,8 +13,8 @@ use std::{
 };
 
 use crate::{
+    client_policy::{ClientPolicy, Extra, NAMES, named},
     comparison::{Plan, Summary, compare},
-    conduct::{Conduct, Extra, NAMES, named},
     scenario::Scenario,
 };
 
@@ -141,11 +141,11 @@ pub struct Loss {
 
 /// The policies of the tournament: all that are known but the adaptive limits of other projects, which have to be named.
 #[must_use]
-pub fn policies() -> Vec<Conduct> {
+pub fn policies() -> Vec<ClientPolicy> {
     NAMES
         .iter()
         .filter_map(|(name, _)| named(name))
-        .filter(|conduct| !matches!(conduct.extra, Extra::Adaptive(_)))
+        .filter(|client_policy| !matches!(client_policy.extra, Extra::Adaptive(_)))
         .collect()
 }
 
@@ -164,17 +164,25 @@ pub fn scenario(name: &str, text: &str) -> Scenario {
 
 /// Runs every policy in every one of the worlds. `done` hears of each run that has ended.
 #[must_use]
-pub fn run(worlds: &Worlds, conducts: &[Conduct], plan: &Plan, done: &(dyn Fn(usize) + Sync)) -> Tournament {
+pub fn run(
+    worlds: &Worlds,
+    client_policies: &[ClientPolicy],
+    plan: &Plan,
+    done: &(dyn Fn(usize) + Sync),
+) -> Tournament {
     let rows = worlds
         .iter()
         .map(|(name, text)| {
             let scenario = scenario(name, text);
-            let summaries = compare(&scenario.world, conducts, &scenario.fixed, plan, done);
+            let summaries = compare(&scenario.world, client_policies, &scenario.fixed, plan, done);
             row(&scenario, &summaries)
         })
         .collect();
     Tournament {
-        policies: conducts.iter().map(|conduct| conduct.name.clone()).collect(),
+        policies: client_policies
+            .iter()
+            .map(|client_policy| client_policy.name.clone())
+            .collect(),
         rows,
     }
 }
@@ -189,7 +197,7 @@ pub fn run(worlds: &Worlds, conducts: &[Conduct], plan: &Plan, done: &(dyn Fn(us
 pub fn run_drawn<W: Sync>(
     worlds: &[W],
     scenario: impl Fn(&W) -> Scenario + Sync,
-    conducts: &[Conduct],
+    client_policies: &[ClientPolicy],
     plan: &Plan,
     done: &(dyn Fn(usize) + Sync),
 ) -> Tournament {
@@ -202,7 +210,7 @@ pub fn run_drawn<W: Sync>(
             worlds.get(index).zip(rows.get(index))
         } {
             let scenario = scenario(drawn);
-            let summaries = compare(&scenario.world, conducts, &scenario.fixed, &alone, done);
+            let summaries = compare(&scenario.world, client_policies, &scenario.fixed, &alone, done);
             let fresh = place.set(row(&scenario, &summaries));
             fresh.expect("every world is run once");
         }
@@ -218,7 +226,10 @@ pub fn run_drawn<W: Sync>(
         }
     });
     Tournament {
-        policies: conducts.iter().map(|conduct| conduct.name.clone()).collect(),
+        policies: client_policies
+            .iter()
+            .map(|client_policy| client_policy.name.clone())
+            .collect(),
         rows: rows
             .into_iter()
             .map(|row| row.into_inner().expect("every world was run"))

@@ -76,6 +76,6 @@ pub struct Edge {
 pub enum EdgePolicy {
     /// The policy that is compared.
     Compared,
-    /// Always this one, by its name among the conducts of the run.
+    /// Always this one, by its name among the policies of the run.
     Fixed(String),
 }

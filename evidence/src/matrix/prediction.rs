@@ -8,8 +8,8 @@ use retryguard_lab::{
 };
 use retryguard_policy::Policy;
 use retryguard_sim::{
+    client_policy::ClientPolicy,
     comparison::{Plan, Summary, compare},
-    conduct::Conduct,
     scenario::Scenario,
     streams::Seed,
 };
@@ -48,21 +48,21 @@ pub(super) fn all(
     faults: &[Trouble],
     seed: u64,
 ) -> anyhow::Result<Predictions> {
-    let mut conducts = Vec::new();
+    let mut client_policies = Vec::new();
     for configuration in configurations {
         let policy = Policy::parse(configuration.policy())
             .map_err(|mistakes| anyhow::anyhow!("{configuration} has mistakes:\n{mistakes}"))?;
         let outbox = policy.service(Name::Notifications.as_str()).idempotency.add_keys;
-        let mut conduct = Conduct::of_policy(configuration.letter(), policy);
-        conduct.outbox = outbox;
-        conducts.push(conduct);
+        let mut client_policy = ClientPolicy::of_policy(configuration.letter(), policy);
+        client_policy.outbox = outbox;
+        client_policies.push(client_policy);
     }
     let mut predicted = BTreeMap::new();
     for trouble in faults {
         let scenario = parse(text_of(*trouble))?;
         let summaries = compare(
             &scenario.world,
-            &conducts,
+            &client_policies,
             &scenario.fixed,
             &plan(seed, scenario.replications),
             &|_| {},
@@ -77,14 +77,14 @@ pub(super) fn all(
 /// The capacity sweep, by the policies of the laboratory's own.
 pub(super) fn sweep(seed: u64) -> anyhow::Result<Swept> {
     let scenario = parse(include_str!("../../scenarios/recovery-capacity.yaml"))?;
-    let mut conducts = Vec::new();
+    let mut client_policies = Vec::new();
     for rule in Rule::ALL {
         let policy = Policy::parse(rule.policy())
             .map_err(|mistakes| anyhow::anyhow!("{} has mistakes:\n{mistakes}", rule.as_str()))?;
-        let mut conduct = Conduct::of_policy(rule.as_str(), policy);
+        let mut client_policy = ClientPolicy::of_policy(rule.as_str(), policy);
         // The driver gives an order up without a word, and the policies set no deadline: payments are told of none.
-        conduct.propagates = false;
-        conducts.push(conduct);
+        client_policy.propagates = false;
+        client_policies.push(client_policy);
     }
     let mut predicted = BTreeMap::new();
     for (label, world) in scenario.sweep.iter().flat_map(|sweep| &sweep.worlds) {
@@ -96,7 +96,7 @@ pub(super) fn sweep(seed: u64) -> anyhow::Result<Swept> {
             anyhow::bail!("the sweep's label `{label}` does not end in a number of workers");
         };
         let plan = plan(seed, scenario.replications);
-        let summaries = compare(world, &conducts, &scenario.fixed, &plan, &|_| {});
+        let summaries = compare(world, &client_policies, &scenario.fixed, &plan, &|_| {});
         for (rule, summary) in Rule::ALL.into_iter().zip(&summaries) {
             let both = (
                 summary.mean("successRate"),

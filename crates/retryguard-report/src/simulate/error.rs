@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use retryguard_sim::{conduct::ChoiceError, draw::MOST_WORLDS, scenario::ScenarioError};
+use retryguard_sim::{client_policy::ChoiceError, draw::MOST_WORLDS, scenario::ScenarioError};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use retryguard_sim::{
-    conduct::{Conduct, chosen, named},
+    client_policy::{ClientPolicy, chosen, named},
     draw::{MOST_WORLDS, ablations},
     tournament::{ORACLE, policies},
 };
@@ -19,20 +19,23 @@ impl Simulation {
         if self.until.is_some() || self.against.is_some() || self.storms {
             return Err(SimulationError::TournamentHasNone);
         }
-        let mut conducts = if self.ablate {
+        let mut client_policies = if self.ablate {
             ablations()
         } else if self.policies.is_empty() {
             policies()
         } else {
             chosen(&self.policies, &[], tell)?
         };
-        if conducts.iter().all(|conduct| conduct.name != ORACLE) {
-            conducts.extend(named(ORACLE));
+        if client_policies
+            .iter()
+            .all(|client_policy| client_policy.name != ORACLE)
+        {
+            client_policies.extend(named(ORACLE));
         }
         let plan = self.plan(1)?;
         let Some(count) = self.draw else {
-            let result = with_bar(report::runs(&conducts, &plan), |step| {
-                report::run(&conducts, &plan, step)
+            let result = with_bar(report::runs(&client_policies, &plan), |step| {
+                report::run(&client_policies, &plan, step)
             });
             return Ok(Answer::Tournament(result));
         };
@@ -40,15 +43,20 @@ impl Simulation {
             return Err(SimulationError::Worlds(count));
         }
         if let Some(units) = self.units {
-            return self.unit(units, count, &conducts);
+            return self.unit(units, count, &client_policies);
         }
-        let runs = count as usize * conducts.len() * plan.replications as usize;
-        let draw = with_bar(runs, |step| report::draw(&conducts, &plan, count, step));
+        let runs = count as usize * client_policies.len() * plan.replications as usize;
+        let draw = with_bar(runs, |step| report::draw(&client_policies, &plan, count, step));
         Ok(Answer::Draw(draw, self.ablate))
     }
 
     /// Runs the unit that is asked for and writes its file, or gives the plan.
-    fn unit(&self, units: u32, worlds: u32, conducts: &[Conduct]) -> Result<Answer, SimulationError> {
+    fn unit(
+        &self,
+        units: u32,
+        worlds: u32,
+        client_policies: &[ClientPolicy],
+    ) -> Result<Answer, SimulationError> {
         if !(1..=worlds).contains(&units) {
             return Err(SimulationError::Units(units, worlds));
         }
@@ -59,13 +67,13 @@ impl Simulation {
             ablation: self.ablate,
         };
         let (Some(unit), Some(folder)) = (self.unit, &self.out) else {
-            return Ok(Answer::Plain(all.text(conducts.len(), plan.replications)));
+            return Ok(Answer::Plain(all.text(client_policies.len(), plan.replications)));
         };
         if unit >= units {
             return Err(SimulationError::Unit(unit, units - 1));
         }
-        let runs = all.worlds_of(unit).len() * conducts.len() * plan.replications as usize;
-        let text = with_bar(runs, |step| all.run(unit, conducts, &plan, step));
+        let runs = all.worlds_of(unit).len() * client_policies.len() * plan.replications as usize;
+        let text = with_bar(runs, |step| all.run(unit, client_policies, &plan, step));
         let path = folder.join(all.file(unit));
         store(folder, &path, &text)?;
         Ok(Answer::Plain(format!("wrote {}\n", path.display())))

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use retryguard_sim::{
+    client_policy::ClientPolicy,
     comparison::Plan,
-    conduct::Conduct,
     draw::{ABOVE, AHEAD, Drawn, KINDS, Overall, Report, judge},
 };
 use serde_json::{Value, json};
@@ -21,8 +21,8 @@ pub struct Draw(Report);
 
 /// Runs every policy in the first `count` worlds of the plan's seed. `done` is called after each run.
 #[must_use]
-pub fn draw(conducts: &[Conduct], plan: &Plan, count: u32, done: &(dyn Fn() + Sync)) -> Draw {
-    Draw(judge(conducts, plan, count, &|_| done()))
+pub fn draw(client_policies: &[ClientPolicy], plan: &Plan, count: u32, done: &(dyn Fn() + Sync)) -> Draw {
+    Draw(judge(client_policies, plan, count, &|_| done()))
 }
 
 impl Draw {

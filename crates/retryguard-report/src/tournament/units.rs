@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use retryguard_sim::{
+    client_policy::ClientPolicy,
     comparison::Plan,
-    conduct::Conduct,
     draw::{Report, is_foreign, judge_in, world},
     streams::Seed,
     tournament::{Row, Score, Tournament},
@@ -61,12 +61,18 @@ impl Units {
 
     /// Runs a unit; the text is its file.
     #[must_use]
-    pub fn run(&self, unit: u32, conducts: &[Conduct], plan: &Plan, done: &(dyn Fn() + Sync)) -> String {
+    pub fn run(
+        &self,
+        unit: u32,
+        client_policies: &[ClientPolicy],
+        plan: &Plan,
+        done: &(dyn Fn() + Sync),
+    ) -> String {
         let worlds = self
             .worlds_of(unit)
             .map(|number| world(plan.seed, number))
             .collect();
-        let report = judge_in(conducts, plan, worlds, &|_| done());
+        let report = judge_in(client_policies, plan, worlds, &|_| done());
         let row = |row: &Row| -> Vec<[u64; 4]> {
             row.scores
                 .iter()
@@ -74,7 +80,7 @@ impl Units {
                 .collect()
         };
         let policy =
-            |it: &Conduct| json!({"name": it.name, "digest": it.digest(), "foreign": is_foreign(it)});
+            |it: &ClientPolicy| json!({"name": it.name, "digest": it.digest(), "foreign": is_foreign(it)});
         let all = json!({
             MARK: FORM,
             "plan": {
@@ -84,7 +90,7 @@ impl Units {
                 "worlds": self.worlds,
                 "units": self.units,
                 "ablation": self.ablation,
-                "policies": conducts.iter().map(policy).collect::<Vec<_>>(),
+                "policies": client_policies.iter().map(policy).collect::<Vec<_>>(),
             },
             "unit": unit,
             // Bits, because a decimal number need not come back as the same one.
@@ -261,7 +267,7 @@ fn read_scores(world: &Value, policies: usize) -> Option<Vec<Score>> {
 
 #[cfg(test)]
 mod tests {
-    use retryguard_sim::conduct::named;
+    use retryguard_sim::client_policy::named;
 
     use super::*;
     use crate::tournament::draw;
@@ -272,7 +278,7 @@ mod tests {
         threads: 2,
     };
 
-    fn conducts() -> Vec<Conduct> {
+    fn client_policies() -> Vec<ClientPolicy> {
         ["none", "immediate", "oracle"]
             .iter()
             .filter_map(|name| named(name))
@@ -289,7 +295,12 @@ mod tests {
 
     fn files(units: Units) -> Vec<(String, String)> {
         (0..units.units)
-            .map(|unit| (units.file(unit), units.run(unit, &conducts(), &PLAN, &|| ())))
+            .map(|unit| {
+                (
+                    units.file(unit),
+                    units.run(unit, &client_policies(), &PLAN, &|| ()),
+                )
+            })
             .collect()
     }
 
@@ -314,7 +325,7 @@ mod tests {
 
     #[test]
     fn units_in_any_order_give_the_bytes_of_one_run() {
-        let whole = draw(&conducts(), &PLAN, 5, &|| ());
+        let whole = draw(&client_policies(), &PLAN, 5, &|| ());
         for count in [1, 2, 5] {
             let mut files = files(units(5, count));
             files.reverse();

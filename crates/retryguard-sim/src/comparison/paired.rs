@@ -56,8 +56,8 @@ pub fn is_known_within(summaries: &[Summary], key: &str, share: f64) -> bool {
 mod tests {
     use super::*;
     use crate::{
+        client_policy::{ClientPolicy, named},
         comparison::{Plan, compare, compare_until},
-        conduct::{Conduct, named},
         scenario::Scenario,
         streams::Seed,
     };
@@ -76,9 +76,9 @@ mod tests {
         }
     }
 
-    fn policies() -> Vec<Conduct> {
+    fn policies() -> Vec<ClientPolicy> {
         let never =
-            Conduct::of_text("never", "defaults: {neverRetryOn: [fault, overload, timeout]}\n").unwrap();
+            ClientPolicy::of_text("never", "defaults: {neverRetryOn: [fault, overload, timeout]}\n").unwrap();
         let mut same = never.clone();
         same.name = "same".to_owned();
         vec![named("none").unwrap(), named("immediate").unwrap(), never, same]

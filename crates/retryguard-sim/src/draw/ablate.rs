@@ -1,6 +1,6 @@
 //! The default policy with one part changed at a time: what each part is worth.
 
-use crate::conduct::{Conduct, named};
+use crate::client_policy::{ClientPolicy, named};
 
 /// A part of the default policy, and the policy without it.
 #[derive(Debug, Clone, Copy)]
@@ -51,18 +51,18 @@ const fn part(name: &'static str, text: &'static str) -> Ablation {
 ///
 /// Where an ablation is not a policy, which a test excludes.
 #[must_use]
-pub fn ablations() -> Vec<Conduct> {
+pub fn ablations() -> Vec<ClientPolicy> {
     let whole = named("retryguard").expect("the default policy has a name");
     let mut all = vec![
         whole.clone(),
-        Conduct {
+        ClientPolicy {
             name: "no slots".to_owned(),
             shares_clock: false,
             ..whole
         },
     ];
     all.extend(ABLATIONS.iter().map(|it| {
-        Conduct::of_text(it.name, &format!("defaults: {{{}}}\n", it.text))
+        ClientPolicy::of_text(it.name, &format!("defaults: {{{}}}\n", it.text))
             .unwrap_or_else(|mistakes| panic!("{}: {mistakes}", it.name))
     }));
     all
@@ -78,12 +78,12 @@ mod tests {
     #[test]
     fn each_ablation_changes_one_part_only() {
         let all = ablations();
-        let settings = |conduct: &Conduct| Settings::clone(&conduct.settings("store"));
+        let settings = |client_policy: &ClientPolicy| Settings::clone(&client_policy.settings("store"));
         let whole = settings(&all[0]);
         assert_eq!(settings(&all[1]), whole);
         assert!(all[0].shares_clock && !all[1].shares_clock);
-        for (ablation, conduct) in ABLATIONS.iter().zip(&all[2..]) {
-            let own = settings(conduct);
+        for (ablation, client_policy) in ABLATIONS.iter().zip(&all[2..]) {
+            let own = settings(client_policy);
             let mut corrected = own.clone();
             match ablation.name {
                 "no guard" | "guard by thresholds" => {
@@ -96,8 +96,8 @@ mod tests {
                 "2 retries at most" => corrected.call.retries = whole.call.retries,
                 "no jitter" => corrected.call.backoff.jitter = whole.call.backoff.jitter,
                 "retries at all layers" => corrected.call.retry_retried = whole.call.retry_retried,
-                "no headers" => assert!(!conduct.propagates_to("store")),
-                "no server layer" => assert!(conduct.shed("store").is_none()),
+                "no headers" => assert!(!client_policy.propagates_to("store")),
+                "no server layer" => assert!(client_policy.shed("store").is_none()),
                 "with hedges" => corrected.hedge = whole.hedge,
                 "with throttle" => corrected.throttle = whole.throttle,
                 other => panic!("{other} is not judged"),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Drawn, KINDS, worlds};
 use crate::{
+    client_policy::{ClientPolicy, Rules},
     comparison::Plan,
-    conduct::{Conduct, Rules},
     statistics::Tally,
     tournament::{ORACLE, Row, Tournament, run_drawn},
 };
@@ -59,14 +59,19 @@ pub type Table = (String, Vec<Vec<String>>);
 
 /// Draws worlds by the plan's seed and runs every policy in each. `done` hears of each run that has ended.
 #[must_use]
-pub fn judge(conducts: &[Conduct], plan: &Plan, count: u32, done: &(dyn Fn(usize) + Sync)) -> Report {
-    judge_some(conducts, plan, count, &|_| true, done)
+pub fn judge(
+    client_policies: &[ClientPolicy],
+    plan: &Plan,
+    count: u32,
+    done: &(dyn Fn(usize) + Sync),
+) -> Report {
+    judge_some(client_policies, plan, count, &|_| true, done)
 }
 
 /// The same, in those of the drawn worlds that are wanted.
 #[must_use]
 pub fn judge_some(
-    conducts: &[Conduct],
+    client_policies: &[ClientPolicy],
     plan: &Plan,
     count: u32,
     wanted: &dyn Fn(&Drawn) -> bool,
@@ -74,13 +79,13 @@ pub fn judge_some(
 ) -> Report {
     let mut worlds = worlds(plan.seed, count);
     worlds.retain(wanted);
-    judge_in(conducts, plan, worlds, done)
+    judge_in(client_policies, plan, worlds, done)
 }
 
 /// The same, in these worlds.
 #[must_use]
 pub fn judge_in(
-    conducts: &[Conduct],
+    client_policies: &[ClientPolicy],
     plan: &Plan,
     worlds: Vec<Drawn>,
     done: &(dyn Fn(usize) + Sync),
@@ -88,16 +93,16 @@ pub fn judge_in(
     Report {
         seed: plan.seed.0,
         replications: plan.replications,
-        foreign: conducts.iter().map(is_foreign).collect(),
-        result: run_drawn(&worlds, Drawn::scenario, conducts, plan, done),
+        foreign: client_policies.iter().map(is_foreign).collect(),
+        result: run_drawn(&worlds, Drawn::scenario, client_policies, plan, done),
         worlds,
     }
 }
 
 /// Whether a policy is one of another project.
 #[must_use]
-pub const fn is_foreign(conduct: &Conduct) -> bool {
-    matches!(conduct.rules, Rules::Same(_)) && !conduct.oracle
+pub const fn is_foreign(client_policy: &ClientPolicy) -> bool {
+    matches!(client_policy.rules, Rules::Same(_)) && !client_policy.oracle
 }
 
 impl Report {

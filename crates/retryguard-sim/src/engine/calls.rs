@@ -12,14 +12,15 @@ use retryguard_core::{
 };
 
 use super::{
-    CallKey, Clocks, Engine, Event, Flight, Job, JobKey, Line, Packed, Parent, Rejection, descend,
-    door::note_refused,
+    CallKey, Clocks, Engine, Event, InFlightCall, Job, JobKey, Line, Packed, Parent, Rejection,
+    admission::note_refused,
+    descend,
     endpoints::{ANY, Known},
     peers::Peer,
     record::Recorder,
 };
 use crate::{
-    conduct::extra::{Part, limiter::End},
+    client_policy::extra::{Part, limiter::End},
     kernel::{Queue, Slab},
     streams::{Purpose, Seed, Stream},
 };
@@ -98,7 +99,7 @@ impl Line<'_> {
             );
             Peer {
                 target,
-                part: Part::new(&self.conduct.extra, entity),
+                part: Part::new(&self.client_policy.extra, entity),
                 known: self.knows.then(|| Box::new(Known::new(self.settings.endpoints))),
             }
         })
@@ -116,9 +117,9 @@ impl Engine<'_> {
             None => line.meet(number, self.now, origin.edge as u64, self.seed),
         };
         let idempotent = origin.idempotent || line.retries_everything;
-        let oracle = line.conduct.oracle;
+        let oracle = line.client_policy.oracle;
         line.peers[peer as usize].part.on_call(self.now);
-        let handle = self.flights.insert_with(|handle| Flight {
+        let handle = self.calls.insert_with(|handle| InFlightCall {
             call: inner_or_not(
                 matches!(origin.parent, Parent::Job { .. }),
                 Call::new(&Facts {
@@ -151,7 +152,7 @@ impl Engine<'_> {
         }
         // Others make several calls in one go, and hear of none before all are made.
         let alone = matches!(origin.parent, Parent::Client { .. });
-        self.send_to_door(handle, alone, Call::start);
+        self.send_or_reject(handle, alone, Call::start);
     }
 
     /// Gives a call an input and does what it says.
@@ -161,11 +162,16 @@ impl Engine<'_> {
         handle: CallKey,
         input: impl FnOnce(&mut Call, &mut Target, Instant, &mut Stream) -> Step,
     ) {
-        let Some(flight) = self.flights.get_mut(handle) else {
+        let Some(in_flight) = self.calls.get_mut(handle) else {
             return;
         };
-        let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
-        let step = input(&mut flight.call, &mut peer.target, self.now, &mut flight.chance);
+        let peer = &mut self.lines[in_flight.edge as usize].peers[in_flight.peer as usize];
+        let step = input(
+            &mut in_flight.call,
+            &mut peer.target,
+            self.now,
+            &mut in_flight.chance,
+        );
         self.follow(handle, &step);
     }
 
@@ -181,22 +187,22 @@ impl Engine<'_> {
 
     /// Does what a call says, and hears what its target has to tell.
     pub(super) fn follow(&mut self, handle: CallKey, step: &Step) {
-        let flight = self
-            .flights
+        let in_flight = self
+            .calls
             .get_mut(handle)
             .expect("a call that has just spoken is there");
-        let (edge, number) = (flight.edge as usize, flight.peer as usize);
+        let (edge, number) = (in_flight.edge as usize, in_flight.peer as usize);
         let line = &mut self.lines[edge];
         match step {
-            Step::Wait => arm(flight, handle, &mut self.queue),
+            Step::Wait => arm(in_flight, handle, &mut self.queue),
             Step::Cancel(_) => {
                 // The request itself runs on at its service, where no caller waits for it any more.
                 self.queue.push(self.now, Event::Timer(handle));
             }
             Step::Send(attempt) => {
-                arm(flight, handle, &mut self.queue);
+                arm(in_flight, handle, &mut self.queue);
                 if !line.plain {
-                    flight.attempt = Some((attempt.number, attempt.ends));
+                    in_flight.attempt = Some((attempt.number, attempt.ends));
                 }
                 let peer = &mut line.peers[number];
                 // One that no caller waits for any more is forgotten.
@@ -209,8 +215,8 @@ impl Engine<'_> {
                     self.queue.push(self.now, Event::TurnedAway(refused));
                 } else if attempt.ends > self.now {
                     let held = peer.part.hold(self.now);
-                    let floor = &mut self.floors[line.to as usize];
-                    let shut = floor
+                    let server = &mut self.servers[line.to as usize];
+                    let shut = server
                         .closed_to_all()
                         .filter(|_| line.near && held.is_zero() && !line.knows);
                     let Some(kind) = shut else {
@@ -219,9 +225,9 @@ impl Engine<'_> {
                         return hear(target, edge, self.now, &mut self.queue, &mut self.record);
                     };
                     note_refused(
-                        flight,
+                        in_flight,
                         attempt,
-                        floor,
+                        server,
                         self.record.tally(line.to as usize, self.now),
                     );
                     let rejection = Rejection {
@@ -229,7 +235,7 @@ impl Engine<'_> {
                         number: attempt.number,
                         kind,
                     };
-                    if floor.refuses_at_once
+                    if server.refuses_at_once
                         && self.refused.is_none()
                         && self.queue.has_nothing_due()
                         && !self.record.ended_early
@@ -251,29 +257,29 @@ impl Engine<'_> {
 
     #[inline]
     pub(super) fn timer(&mut self, handle: CallKey) {
-        let Some(mut flight) = self.flights.get_mut(handle) else {
+        let Some(mut in_flight) = self.calls.get_mut(handle) else {
             return;
         };
-        if is_orphan(flight, &self.jobs) {
+        if is_orphan(in_flight, &self.jobs) {
             return self.give_up(handle);
         }
-        flight.timer = Instant::NEVER;
-        if self.lines[flight.edge as usize].knows {
+        in_flight.timer = Instant::NEVER;
+        if self.lines[in_flight.edge as usize].knows {
             self.routes_timed(handle);
-            flight = self.flights.get_mut(handle).expect("was just looked at");
+            in_flight = self.calls.get_mut(handle).expect("was just looked at");
         }
-        if flight.held.is_some() {
+        if in_flight.held.is_some() {
             return self.held_too_long(handle);
         }
         // A foreign policy's part decides about a retry after a timeout as after any other failure.
-        if let Some((number, ends)) = flight.attempt
+        if let Some((number, ends)) = in_flight.attempt
             && ends <= self.now
         {
             let timeout = Outcome::Failure(Failure::new(FailureKind::Timeout));
             return self.answered_through_parts(handle, number, &timeout, false);
         }
         // One that comes too early does nothing but set the next.
-        self.send_to_door(handle, true, Call::on_timer);
+        self.send_or_reject(handle, true, Call::on_timer);
     }
 
     pub(super) fn place(&mut self, handle: CallKey) {
@@ -284,23 +290,23 @@ impl Engine<'_> {
 
     fn give_up(&mut self, handle: CallKey) {
         self.routes_over(handle);
-        if let Some(mut flight) = self.flights.remove(handle) {
-            let peer = &mut self.lines[flight.edge as usize].peers[flight.peer as usize];
-            flight.call.abandon(&mut peer.target);
+        if let Some(mut in_flight) = self.calls.remove(handle) {
+            let peer = &mut self.lines[in_flight.edge as usize].peers[in_flight.peer as usize];
+            in_flight.call.abandon(&mut peer.target);
             peer.part.on_call_end(handle.as_u64(), End::TimedOut, self.now);
             while let Some(ticket) = peer.target.next_granted() {
                 self.queue
                     .push(self.now, Event::Place(CallKey::from_u64(ticket.0)));
             }
-            self.leave_pool(flight.pool, flight.edge);
+            self.leave_pool(in_flight.pool, in_flight.edge);
         }
     }
 
-    /// Sends an attempt that is not refused at the door, or lets it wait for its turn.
+    /// Sends an attempt that is not rejected at admission, or lets it wait for its turn.
     fn send(&mut self, handle: CallKey, attempt: &Attempt, held: Duration) {
-        let flight = self.flights.get(handle).expect("was just looked at");
-        let line = &self.lines[flight.edge as usize];
-        let mut request = request(flight, handle, attempt, line.to, line.propagates, self.now);
+        let in_flight = self.calls.get(handle).expect("was just looked at");
+        let line = &self.lines[in_flight.edge as usize];
+        let mut request = request(in_flight, handle, attempt, line.to, line.propagates, self.now);
         let near = line.near;
         if line.knows {
             request.replica = self.route(handle, attempt, request.lineage);
@@ -319,11 +325,11 @@ impl Engine<'_> {
             .jobs
             .get(handle)
             .expect("a request that is not yet sent is there");
-        let Some(flight) = self.flights.get(job.caller).filter(|_| job.ends > self.now) else {
+        let Some(in_flight) = self.calls.get(job.caller).filter(|_| job.ends > self.now) else {
             self.jobs.remove(handle);
             return;
         };
-        let part = &mut self.lines[flight.edge as usize].peers[flight.peer as usize].part;
+        let part = &mut self.lines[in_flight.edge as usize].peers[in_flight.peer as usize].part;
         let held = part.hold(self.now);
         self.put_off(handle, held);
     }
@@ -342,7 +348,7 @@ impl Engine<'_> {
             let travel = network.draw(&mut self.seed.stream(job.lineage, Purpose::Network));
             let arrives = self.now.after(travel);
             // What the oracle decides, it decides at the service: its requests travel when they come back.
-            if self.lines[job.edge as usize].conduct.oracle && arrives < job.ends {
+            if self.lines[job.edge as usize].client_policy.oracle && arrives < job.ends {
                 return self.reach(handle);
             }
             self.queue.push(arrives, Event::Reach(handle));
@@ -366,17 +372,17 @@ impl Engine<'_> {
 
     /// An attempt is answered. Its caller may no longer be there.
     pub(super) fn answered(&mut self, handle: CallKey, number: u8, outcome: &Outcome) {
-        let Some(mut flight) = self.flights.get_mut(handle) else {
+        let Some(mut in_flight) = self.calls.get_mut(handle) else {
             return;
         };
-        if is_orphan(flight, &self.jobs) {
+        if is_orphan(in_flight, &self.jobs) {
             return self.give_up(handle);
         }
-        if self.lines[flight.edge as usize].knows {
+        if self.lines[in_flight.edge as usize].knows {
             self.route_ended(handle, number, outcome);
-            flight = self.flights.get_mut(handle).expect("was just looked at");
+            in_flight = self.calls.get_mut(handle).expect("was just looked at");
         }
-        let line = &mut self.lines[flight.edge as usize];
+        let line = &mut self.lines[in_flight.edge as usize];
         if !line.plain {
             return self.answered_through_parts(handle, number, outcome, true);
         }
@@ -387,13 +393,13 @@ impl Engine<'_> {
             _ => None,
         };
         let outcome = read.as_ref().unwrap_or(outcome);
-        let target = &mut line.peers[flight.peer as usize].target;
-        let step = flight
+        let target = &mut line.peers[in_flight.peer as usize].target;
+        let step = in_flight
             .call
-            .on_outcome(number, outcome, target, self.now, &mut flight.chance);
+            .on_outcome(number, outcome, target, self.now, &mut in_flight.chance);
         if matches!(step, Step::Wait) {
-            arm(flight, handle, &mut self.queue);
-            let edge = flight.edge as usize;
+            arm(in_flight, handle, &mut self.queue);
+            let edge = in_flight.edge as usize;
             return hear(target, edge, self.now, &mut self.queue, &mut self.record);
         }
         self.heed(handle, &step);
@@ -402,22 +408,22 @@ impl Engine<'_> {
     /// An answer on its way through what a foreign policy has beside the machines. `came` is false where the caller gave up
     /// instead: a send limiter follows answers only.
     fn answered_through_parts(&mut self, handle: CallKey, number: u8, outcome: &Outcome, came: bool) {
-        let flight = self.flights.get_mut(handle).expect("was just looked at");
+        let in_flight = self.calls.get_mut(handle).expect("was just looked at");
         // The answer of an attempt that was given up comes too late.
-        if flight
+        if in_flight
             .attempt
             .take_if(|(running, _)| *running == number)
             .is_none()
         {
             return;
         }
-        let line = &mut self.lines[flight.edge as usize];
+        let line = &mut self.lines[in_flight.edge as usize];
         let outcome = match *outcome {
             Outcome::Success => Outcome::Success,
             Outcome::Failure(failure) => Outcome::Failure(line.read(failure)),
         };
-        let peer = &mut line.peers[flight.peer as usize];
-        if std::mem::take(&mut flight.charged) {
+        let peer = &mut line.peers[in_flight.peer as usize];
+        if std::mem::take(&mut in_flight.charged) {
             peer.part.on_retry_end();
         }
         let outcome = match outcome {
@@ -430,11 +436,11 @@ impl Engine<'_> {
                     let end = Ended::Failure(failure).for_parts();
                     peer.part.on_attempt_end(handle.as_u64(), end, self.now);
                 }
-                if !line.conduct.hears_hints() {
+                if !line.client_policy.hears_hints() {
                     failure.hints = Hints::NONE;
                 }
-                let another = failure.retryable && flight.call.retries() < line.settings.call.retries;
-                if another && line.conduct.oracle {
+                let another = failure.retryable && in_flight.call.retries() < line.settings.call.retries;
+                if another && line.client_policy.oracle {
                     return self.hold(handle, Some((number, failure)));
                 }
                 if another {
@@ -442,7 +448,7 @@ impl Engine<'_> {
                         .part
                         .allow_retry(handle.as_u64(), peer.target.in_flight(), self.now);
                     failure.retryable = allowed;
-                    flight.charged = allowed;
+                    in_flight.charged = allowed;
                 }
                 Outcome::Failure(failure)
             }
@@ -455,16 +461,21 @@ impl Engine<'_> {
     /// A call is over. Its target may have something to tell afterwards.
     #[inline(never)]
     fn done(&mut self, handle: CallKey, verdict: &Verdict) {
-        let flight = self.flights.get_mut(handle).expect("a call that ends is there");
-        let (edge, parent, began, counted) = (flight.edge, flight.parent, flight.began, flight.counted);
-        let (pool, retries, peer) = (flight.pool, flight.call.retries(), flight.peer as usize);
-        if flight.charged {
+        let in_flight = self.calls.get_mut(handle).expect("a call that ends is there");
+        let (edge, parent, began, counted) = (
+            in_flight.edge,
+            in_flight.parent,
+            in_flight.began,
+            in_flight.counted,
+        );
+        let (pool, retries, peer) = (in_flight.pool, in_flight.call.retries(), in_flight.peer as usize);
+        if in_flight.charged {
             self.lines[edge as usize].peers[peer].part.on_retry_end();
         }
         if self.lines[edge as usize].knows {
             self.routes_over(handle);
         }
-        self.flights.forget(handle);
+        self.calls.forget(handle);
         self.leave_pool(pool, edge);
         let ended = match *verdict {
             Verdict::Success { .. } => Ended::Success,
@@ -523,11 +534,11 @@ pub(super) fn hear(
 
 /// Sets the call's timer, unless one that is early enough is set already: one that comes too early looks again.
 #[inline(always)]
-pub(super) fn arm(flight: &mut Flight, handle: CallKey, queue: &mut Queue<Packed>) {
-    if let Some(at) = flight.call.next_timer()
-        && at < flight.timer
+pub(super) fn arm(in_flight: &mut InFlightCall, handle: CallKey, queue: &mut Queue<Packed>) {
+    if let Some(at) = in_flight.call.next_timer()
+        && at < in_flight.timer
     {
-        flight.timer = at;
+        in_flight.timer = at;
         queue.push(at, Event::Timer(handle));
     }
 }
@@ -539,8 +550,8 @@ fn inner_or_not(inner: bool, call: Call) -> Call {
 
 /// Whether the caller is gone: an instance that was killed does not go on retrying.
 #[inline(always)]
-fn is_orphan(flight: &Flight, jobs: &Slab<Job>) -> bool {
-    match flight.parent {
+fn is_orphan(in_flight: &InFlightCall, jobs: &Slab<Job>) -> bool {
+    match in_flight.parent {
         Parent::Job { job, .. } => jobs.get(job).is_none(),
         Parent::Client { .. } | Parent::Outbox { .. } => false,
     }
@@ -549,7 +560,7 @@ fn is_orphan(flight: &Flight, jobs: &Slab<Job>) -> bool {
 /// The request that an attempt of a call sends.
 #[inline]
 fn request(
-    flight: &Flight,
+    in_flight: &InFlightCall,
     caller: CallKey,
     attempt: &Attempt,
     service: u32,
@@ -559,15 +570,15 @@ fn request(
     Job {
         caller,
         number: attempt.number,
-        edge: flight.edge,
+        edge: in_flight.edge,
         service,
-        key: flight.key,
-        lineage: descend(flight.lineage, u64::from(attempt.number)),
-        counted: flight.counted,
-        original: flight.original && attempt.kind == AttemptKind::First,
-        idempotent: flight.idempotent,
+        key: in_flight.key,
+        lineage: descend(in_flight.lineage, u64::from(attempt.number)),
+        counted: in_flight.counted,
+        original: in_flight.original && attempt.kind == AttemptKind::First,
+        idempotent: in_flight.idempotent,
         again: attempt.kind != AttemptKind::First,
-        criticality: flight.criticality,
+        criticality: in_flight.criticality,
         // What a client of ours writes into a request: when it gives this attempt up.
         deadline: if propagates { attempt.ends } else { Instant::NEVER },
         ends: attempt.ends,

@@ -8,7 +8,7 @@ use retryguard_core::{
     endpoints::{Ask, Endpoints, Id, Sent},
 };
 
-use super::{CallKey, Engine, floor::Room};
+use super::{CallKey, Engine, server::Room};
 use crate::streams::Purpose;
 
 /// The number of the replica of a request whose caller does not know the replicas.
@@ -60,17 +60,17 @@ impl Known {
 impl Engine<'_> {
     /// The replica that an attempt goes to.
     pub(super) fn route(&mut self, handle: CallKey, attempt: &Attempt, lineage: u64) -> u32 {
-        let flight = self.flights.get(handle).expect("a call that sends is there");
-        let line = &mut self.lines[flight.edge as usize];
-        let floor = &self.floors[line.to as usize];
-        let Room::Workers { replicas, .. } = floor.station else {
+        let in_flight = self.calls.get(handle).expect("a call that sends is there");
+        let line = &mut self.lines[in_flight.edge as usize];
+        let server = &self.servers[line.to as usize];
+        let Room::Workers { replicas, .. } = server.station else {
             return ANY;
         };
         // The oracle knows which replicas are broken: the first ones.
-        if line.conduct.oracle {
+        if line.client_policy.oracle {
             return replicas.saturating_sub(1);
         }
-        let Some(known) = &mut line.peers[flight.peer as usize].known else {
+        let Some(known) = &mut line.peers[in_flight.peer as usize].known else {
             return ANY;
         };
         known.follow(replicas as usize);
@@ -78,7 +78,7 @@ impl Engine<'_> {
         let tried: Vec<Id> = routes.iter().map(|route| route.to).collect();
         let ask = Ask {
             tried: &tried,
-            repeatable: flight.idempotent && flight.call.retries() < line.settings.call.retries,
+            repeatable: in_flight.idempotent && in_flight.call.retries() < line.settings.call.retries,
         };
         let mut chance = self.seed.stream(lineage, Purpose::Route);
         let Some(sent) = known.machine.choose(ask, self.now, &mut chance) else {
@@ -120,15 +120,15 @@ impl Engine<'_> {
         let Some(routes) = self.routes.0.get_mut(&handle.as_u64()) else {
             return;
         };
-        let Some(flight) = self.flights.get(handle) else {
+        let Some(in_flight) = self.calls.get(handle) else {
             return;
         };
-        let line = &mut self.lines[flight.edge as usize];
+        let line = &mut self.lines[in_flight.edge as usize];
         let read = match outcome {
             Some(Outcome::Failure(failure)) => Some(Outcome::Failure(line.read(*failure))),
             other => other.copied(),
         };
-        let Some(known) = &mut line.peers[flight.peer as usize].known else {
+        let Some(known) = &mut line.peers[in_flight.peer as usize].known else {
             return;
         };
         for route in routes.iter_mut().filter(|route| which(route, self.now)) {

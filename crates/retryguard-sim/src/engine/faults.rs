@@ -2,7 +2,7 @@
 
 use retryguard_core::Instant;
 
-use super::{Engine, Event, floor::Trouble};
+use super::{Engine, Event, server::Trouble};
 use crate::world::{Effect, Fault};
 
 impl Engine<'_> {
@@ -34,7 +34,7 @@ impl Engine<'_> {
                 Effect::BrokenReplicas(count) => trouble.broken += count,
             }
         }
-        self.floors[service].set_trouble(trouble);
+        self.servers[service].set_trouble(trouble);
         self.next_waiting(service);
     }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use retryguard_core::{Failure, FailureKind, Instant, Outcome, outcome::Hints, shed::Arrival};
 
-use super::{Engine, Event, JobKey, calls::Ended, descend, endpoints::ANY, floor::Room, pools::Planned};
+use super::{Engine, Event, JobKey, calls::Ended, descend, endpoints::ANY, pools::Planned, server::Room};
 use crate::{
-    engine::floor::{Given, Source},
+    engine::server::{Given, Source},
     streams::{Purpose, Seed, Stream},
     world::{Effects, Station, Step},
 };
@@ -23,33 +23,33 @@ impl Engine<'_> {
         self.record
             .tally(service, self.now)
             .on_attempt(job.again, job.original, job.counted);
-        self.floors[service].counts.arrivals += 1;
+        self.servers[service].counts.arrivals += 1;
         self.enter(handle);
     }
 
-    /// A request stands at the door.
+    /// A request stands at the admission.
     #[inline]
     pub(super) fn enter(&mut self, handle: JobKey) {
-        let job = self.jobs.get_mut(handle).expect("a request at the door is there");
+        let job = self.jobs.get_mut(handle).expect("an arriving request is there");
         let service = job.service as usize;
         let lineage = job.lineage;
-        let floor = &mut self.floors[service];
-        if floor.trouble.down {
+        let server = &mut self.servers[service];
+        if server.trouble.down {
             return self.turn_away(handle, Failure::new(FailureKind::Unreachable));
         }
-        if floor.trouble.broken > 0 {
+        if server.trouble.broken > 0 {
             let meets = if job.replica == ANY {
-                let share = f64::from(floor.trouble.broken) / floor.size().max(1.0);
+                let share = f64::from(server.trouble.broken) / server.size().max(1.0);
                 self.seed.stream(lineage, Purpose::Route).with_probability(share)
             } else {
-                job.replica < floor.trouble.broken
+                job.replica < server.trouble.broken
             };
             if meets {
                 return self.turn_away(handle, Failure::new(FailureKind::Unreachable));
             }
         }
-        let oracle = self.lines[job.edge as usize].conduct.oracle;
-        if let Some(shed) = floor.shed.as_mut().filter(|_| !oracle) {
+        let oracle = self.lines[job.edge as usize].client_policy.oracle;
+        if let Some(shed) = server.shed.as_mut().filter(|_| !oracle) {
             let arrival = Arrival {
                 criticality: job.criticality,
                 again: job.again,
@@ -67,7 +67,7 @@ impl Engine<'_> {
                 }
             }
         }
-        if floor.effects == Effects::Keyed && floor.seen.contains_key(&job.key) {
+        if server.effects == Effects::Keyed && server.seen.contains_key(&job.key) {
             return self.answer_again(handle);
         }
         self.admit(handle, service);
@@ -82,7 +82,7 @@ impl Engine<'_> {
         let service = job.service as usize;
         job.result = Some(Ok(()));
         self.record.on_served(service, true, job.counted);
-        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[service].shed) {
+        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.servers[service].shed) {
             shed.leave(entry);
         }
         let travel = self.network(handle);
@@ -90,18 +90,18 @@ impl Engine<'_> {
     }
 
     fn admit(&mut self, handle: JobKey, service: usize) {
-        let floor = &mut self.floors[service];
-        let (busy, workers, share) = (floor.busy, floor.workers(), floor.trouble.share);
-        match &mut floor.station {
+        let server = &mut self.servers[service];
+        let (busy, workers, share) = (server.busy, server.workers(), server.trouble.share);
+        match &mut server.station {
             Room::Workers { queue, .. } => {
                 if busy < workers {
                     return self.work(handle, Duration::ZERO);
                 }
-                let oldest = (floor.newest_first && floor.waiting.len() >= *queue)
-                    .then(|| floor.waiting.pop_front())
+                let oldest = (server.newest_first && server.waiting.len() >= *queue)
+                    .then(|| server.waiting.pop_front())
                     .flatten();
-                if floor.waiting.len() < *queue {
-                    floor.waiting.push_back(handle);
+                if server.waiting.len() < *queue {
+                    server.waiting.push_back(handle);
                     let job = self.jobs.get_mut(handle).expect("was just looked at");
                     job.work = Some(drawn_work(
                         &self.world.services[service].station,
@@ -116,8 +116,8 @@ impl Engine<'_> {
             }
             Room::Capacity(tokens) => {
                 if let Some(source) = tokens.take(self.now, share) {
-                    floor.counts.consumed += 1.0;
-                    floor.counts.from_burst += f64::from(u8::from(source == Source::Burst));
+                    server.counts.consumed += 1.0;
+                    server.counts.from_burst += f64::from(u8::from(source == Source::Burst));
                     return self.work(handle, Duration::ZERO);
                 }
             }
@@ -126,7 +126,7 @@ impl Engine<'_> {
                     Given::Warm(instance) => (instance, Duration::ZERO),
                     Given::Cold(instance) => {
                         let Station::Instances { start, .. } = &self.world.services[service].station else {
-                            unreachable!("the floor is made from the station");
+                            unreachable!("the server is made from the station");
                         };
                         let lineage = self.jobs.get(handle).map_or(0, |job| job.lineage);
                         (
@@ -153,9 +153,9 @@ impl Engine<'_> {
         job.result = Some(Err(failure));
         self.record.on_rejection(service, job.counted);
         if failure.kind == FailureKind::Overload {
-            self.floors[service].note_rejection();
+            self.servers[service].note_rejection();
         }
-        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[service].shed) {
+        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.servers[service].shed) {
             shed.leave(entry);
         }
         let takes = self.world.services[service].rejection_time + self.network(handle);
@@ -174,35 +174,35 @@ impl Engine<'_> {
         let (lineage, counted) = (job.lineage, job.counted);
         let arrived = job.arrived;
         let service = &self.world.services[index];
-        let floor = &mut self.floors[index];
-        if let Room::Workers { replicas, .. } = floor.station
+        let server = &mut self.servers[index];
+        if let Room::Workers { replicas, .. } = server.station
             && replicas > 1
         {
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "an instance's number is below their count"
             )]
-            let instance = (floor.counts.arrivals % u64::from(replicas)) as u32;
+            let instance = (server.counts.arrivals % u64::from(replicas)) as u32;
             job.instance = instance;
         }
-        floor.take_worker(self.now);
-        if floor.shed.is_some() {
-            floor.note_wait(self.now.since(arrived), self.now);
+        server.take_worker(self.now);
+        if server.shed.is_some() {
+            server.note_wait(self.now.since(arrived), self.now);
         }
         let drawn = job.work.take();
         let (mut takes, mut chance) =
             drawn.unwrap_or_else(|| drawn_work(&service.station, self.seed, lineage));
-        if floor.trouble.slow != 1.0 {
-            takes = super::nanos(Duration::from_nanos(takes).mul_f64(floor.trouble.slow));
+        if server.trouble.slow != 1.0 {
+            takes = super::nanos(Duration::from_nanos(takes).mul_f64(server.trouble.slow));
         }
-        for &fault in &floor.trouble.delays {
+        for &fault in &server.trouble.delays {
             if let crate::world::Effect::Delay(delay) = &self.world.faults[fault].effect {
                 takes = takes.saturating_add(delay.draw_nanos(&mut chance));
             }
         }
-        takes = takes.saturating_add(floor.take_owed_work());
+        takes = takes.saturating_add(server.take_owed_work());
         if counted {
-            floor.bill.work_nanos += takes;
+            server.bill.work_nanos += takes;
         }
         let done = self.now.after(after).as_nanos().saturating_add(takes);
         self.queue.push(Instant::from_nanos(done), Event::Worked(handle));
@@ -225,11 +225,11 @@ impl Engine<'_> {
         }
         let index = job.service as usize;
         let service = &self.world.services[index];
-        let floor = &self.floors[index];
+        let server = &self.servers[index];
         let mut errors = service.errors;
-        errors += (1.0 - errors) * floor.trouble.errors;
+        errors += (1.0 - errors) * server.trouble.errors;
         if let Some(load) = service.load_errors {
-            errors += (1.0 - errors) * load.at(floor.utilisation());
+            errors += (1.0 - errors) * load.at(server.utilisation());
         }
         let failed = errors > 0.0
             && self
@@ -350,15 +350,15 @@ impl Engine<'_> {
     fn finish(&mut self, handle: JobKey, result: Result<(), Failure>) {
         let job = self.jobs.get_mut(handle).expect("a request that ends is there");
         let index = job.service as usize;
-        let floor = &mut self.floors[index];
+        let server = &mut self.servers[index];
         job.result = Some(result);
         let (success, counted) = (result.is_ok(), job.counted);
         if counted {
-            floor.bill.requests += 1;
+            server.bill.requests += 1;
             let took = self.now.as_nanos().saturating_sub(job.began.as_nanos());
-            floor.bill.instance_millis += took.div_ceil(1_000_000);
+            server.bill.instance_millis += took.div_ceil(1_000_000);
         }
-        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut floor.shed) {
+        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut server.shed) {
             shed.on_work_time(self.now.since(job.began));
             if !success || shed.counts_ends() {
                 shed.on_end(&entry, !success, self.now);
@@ -366,9 +366,9 @@ impl Engine<'_> {
             shed.leave(entry);
         }
         let mut again = false;
-        if success && floor.effects != Effects::None {
-            again = floor.seen.insert(job.key, ()).is_some();
-            let keyed = floor.effects == Effects::Keyed;
+        if success && server.effects != Effects::None {
+            again = server.seen.insert(job.key, ()).is_some();
+            let keyed = server.effects == Effects::Keyed;
             if !(again && keyed) {
                 self.record.on_effect(index, again, counted);
             }
@@ -379,7 +379,7 @@ impl Engine<'_> {
         let (caller, number) = (job.caller, job.number);
         let near = self.lines[job.edge as usize].near;
         // One that has had its effect before, under the same key, has no new effect.
-        if success && floor.posts && !again {
+        if success && server.posts && !again {
             self.write_letters(handle);
         }
         if let Some(instance) = holds {
@@ -406,7 +406,7 @@ impl Engine<'_> {
         let network = &self.world.edges[job.edge as usize].network;
         let draw = |lineage| network.draw(&mut self.seed.stream(lineage, Purpose::Network));
         let back = draw(descend(job.lineage, 7));
-        if self.lines[job.edge as usize].conduct.oracle {
+        if self.lines[job.edge as usize].client_policy.oracle {
             back + draw(job.lineage)
         } else {
             back
@@ -428,9 +428,9 @@ impl Engine<'_> {
     /// A worker is free again, and with it the instance that it was.
     #[inline]
     fn give_back(&mut self, index: usize, instance: u32) {
-        let floor = &mut self.floors[index];
-        floor.free_worker(self.now);
-        if let Room::Instances(instances) = &mut floor.station {
+        let server = &mut self.servers[index];
+        server.free_worker(self.now);
+        if let Room::Instances(instances) = &mut server.station {
             instances.give_back(instance);
         }
         self.next_waiting(index);
@@ -439,15 +439,15 @@ impl Engine<'_> {
     /// Free workers take those who wait.
     pub(super) fn next_waiting(&mut self, index: usize) {
         // What the oracle sends is still wanted, what has queued may not be.
-        if self.floors[index].holds_any() {
+        if self.servers[index].holds_any() {
             self.use_room(index);
         }
         loop {
-            let floor = &mut self.floors[index];
-            if floor.busy >= floor.workers() {
+            let server = &mut self.servers[index];
+            if server.busy >= server.workers() {
                 break;
             }
-            let Some(next) = floor.next_in_line() else {
+            let Some(next) = server.next_in_line() else {
                 break;
             };
             if self.has_no_caller(next, index) {
@@ -468,17 +468,17 @@ impl Engine<'_> {
         };
         job.deadline <= self.now
             || self.world.services[index].notices_cancel
-                && (job.ends <= self.now || self.flights.get(job.caller).is_none())
+                && (job.ends <= self.now || self.calls.get(job.caller).is_none())
     }
 
     /// Whether a request that has waited for its turn is dropped, because waits are too long.
     fn is_dropped(&mut self, handle: JobKey, index: usize) -> bool {
-        let floor = &mut self.floors[index];
-        let Some(codel) = &mut floor.codel else {
+        let server = &mut self.servers[index];
+        let Some(codel) = &mut server.codel else {
             return false;
         };
         let arrived = self.jobs.get(handle).map_or(self.now, |job| job.arrived);
-        codel.drops(self.now.since(arrived), floor.waiting.is_empty(), self.now)
+        codel.drops(self.now.since(arrived), server.waiting.is_empty(), self.now)
     }
 
     fn drop_waiting(&mut self, handle: JobKey) {
@@ -487,7 +487,7 @@ impl Engine<'_> {
         };
         let index = job.service as usize;
         job.result = Some(Err(Failure::new(FailureKind::Timeout)));
-        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.floors[index].shed) {
+        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.servers[index].shed) {
             shed.leave(entry);
         }
         self.queue.push(self.now, Event::Answer(handle));

@@ -47,7 +47,7 @@ impl Engine<'_> {
         let rule = step.outbox?;
         let by_policy = || {
             let mut ways = step.choices.iter().filter_map(|(_, edge)| *edge);
-            ways.any(|edge| self.lines[edge].conduct.outbox)
+            ways.any(|edge| self.lines[edge].client_policy.outbox)
         };
         (rule.always || by_policy()).then_some(rule)
     }
@@ -88,7 +88,7 @@ impl Engine<'_> {
 
     fn post(&mut self, letter: Letter) {
         self.undelivered += 1;
-        let waiting = &mut self.floors[letter.service as usize].outbox;
+        let waiting = &mut self.servers[letter.service as usize].outbox;
         waiting.letters.push_back(letter);
         if !std::mem::replace(&mut waiting.looks, true) {
             let poll = super::nanos(letter.rule.poll);
@@ -99,7 +99,7 @@ impl Engine<'_> {
 
     /// The outbox is looked into.
     pub(super) fn relay(&mut self, service: u32) {
-        let waiting = &mut self.floors[service as usize].outbox;
+        let waiting = &mut self.servers[service as usize].outbox;
         waiting.looks = false;
         let Some(rule) = waiting.letters.front().map(|letter| letter.rule) else {
             return;

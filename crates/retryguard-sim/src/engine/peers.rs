@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 use retryguard_core::{Instant, Target};
 
 use super::endpoints::Known;
-use crate::conduct::extra::Part;
+use crate::client_policy::extra::Part;
 
 /// One client instance's side of an edge.
 #[derive(Debug)]

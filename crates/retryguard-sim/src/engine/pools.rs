@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Engine, JobKey, Parent, calls::Origin, descend, floor::PoolState};
+use super::{Engine, JobKey, Parent, calls::Origin, descend, server::PoolState};
 
 /// A call that a request will make once a connection is free.
 #[derive(Debug, Clone, Copy)]
@@ -23,18 +23,18 @@ impl Engine<'_> {
         let mut pool = None;
         if let Some(rule) = self.world.services[index].pool {
             let number = if rule.per_target { planned.edge } else { 0 };
-            let floor = &mut self.floors[index];
-            while floor.pools.len() <= number {
-                floor.pools.push(PoolState {
+            let server = &mut self.servers[index];
+            while server.pools.len() <= number {
+                server.pools.push(PoolState {
                     free: rule.size,
                     waiting: VecDeque::new(),
                 });
             }
-            if floor.pools[number].free == 0 {
-                floor.pools[number].waiting.push_back(planned);
+            if server.pools[number].free == 0 {
+                server.pools[number].waiting.push_back(planned);
                 return;
             }
-            floor.pools[number].free -= 1;
+            server.pools[number].free -= 1;
             pool = Some(u32::try_from(number).expect("a world has few edges"));
         }
         self.place_call(planned, pool);
@@ -52,7 +52,7 @@ impl Engine<'_> {
             },
             key: descend(job.key, way),
             lineage: descend(job.lineage, way),
-            deadline: if self.lines[planned.edge].conduct.oracle {
+            deadline: if self.lines[planned.edge].client_policy.oracle {
                 job.ends.min(job.deadline)
             } else {
                 job.deadline
@@ -82,11 +82,11 @@ impl Engine<'_> {
                 .any(|step| step.choices.iter().any(|(_, to)| *to == Some(edge)))
         });
         let owner = owner.expect("an edge with a pool belongs to a service");
-        while let Some(next) = self.floors[owner].pools[number as usize].waiting.pop_front() {
+        while let Some(next) = self.servers[owner].pools[number as usize].waiting.pop_front() {
             if self.jobs.get(next.job).is_some() {
                 return self.place_call(next, Some(number));
             }
         }
-        self.floors[owner].pools[number as usize].free += 1;
+        self.servers[owner].pools[number as usize].free += 1;
     }
 }

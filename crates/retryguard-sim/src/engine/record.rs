@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use retryguard_core::{Instant, Refusal, Target, breaker, guard, target::Change};
 
-use super::{Engine, calls::Ended, floor::Floor};
+use super::{Engine, calls::Ended, server::Server};
 use crate::{
     statistics::Histogram,
     world::{Price, Station, World},
@@ -339,7 +339,7 @@ impl Recorder {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of work")]
-    pub(super) fn finish(mut self, policy: &str, world: &World, floors: &[Floor], now: Instant) -> Run {
+    pub(super) fn finish(mut self, policy: &str, world: &World, servers: &[Server], now: Instant) -> Run {
         policy.clone_into(&mut self.run.policy);
         self.run.unfinished = self.open_calls();
         self.run.events = self.events;
@@ -359,15 +359,15 @@ impl Recorder {
             service.succeeded = tally.succeeded;
             service.failed = tally.failed;
         }
-        for ((service, floor), plan) in self.run.services.iter_mut().zip(floors).zip(&world.services) {
-            service.bill = billed(floor, &plan.price, &plan.station);
-            service.size_seconds = floor.bill.size_seconds;
-            service.last = floor.size();
-            service.resizes = floor.scaler.changes;
-            service.increases = floor.scaler.increases;
+        for ((service, server), plan) in self.run.services.iter_mut().zip(servers).zip(&world.services) {
+            service.bill = billed(server, &plan.price, &plan.station);
+            service.size_seconds = server.bill.size_seconds;
+            service.last = server.size();
+            service.resizes = server.scaler.changes;
+            service.increases = server.scaler.increases;
             service.scales = plan.scaler.is_some();
             service.has_replicas = matches!(plan.station, Station::Workers { .. });
-            service.work_seconds = floor.bill.work_nanos as f64 / 1e9;
+            service.work_seconds = server.bill.work_nanos as f64 / 1e9;
             service.largest = service.largest.max(service.last);
         }
         self.run.lines = self.lines;
@@ -376,8 +376,8 @@ impl Recorder {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a run")]
-fn billed(floor: &Floor, price: &Price, station: &Station) -> f64 {
-    let bill = &floor.bill;
+fn billed(server: &Server, price: &Price, station: &Station) -> f64 {
+    let bill = &server.bill;
     let by_size = match station {
         Station::Capacity { .. } => price.per_capacity_hour,
         Station::Workers { .. } => price.per_replica_hour,
@@ -443,16 +443,16 @@ impl Engine<'_> {
             record.breaker_open += state.breaker_open;
             record.guard_off += state.guard_off;
         }
-        for (service, floor) in record.run.services.iter_mut().zip(&self.floors) {
-            service.largest = service.largest.max(floor.size());
+        for (service, server) in record.run.services.iter_mut().zip(&self.servers) {
+            service.largest = service.largest.max(server.size());
         }
         let mut bill = 0.0;
-        for (floor, plan) in self.floors.iter_mut().zip(&self.world.services) {
-            floor.settle(self.now);
-            bill += billed(floor, &plan.price, &plan.station);
+        for (server, plan) in self.servers.iter_mut().zip(&self.world.services) {
+            server.settle(self.now);
+            bill += billed(server, &plan.price, &plan.station);
         }
-        let sizes = self.floors.iter().map(Floor::size);
-        let waiting = self.floors.iter().map(|floor| floor.waiting.len());
+        let sizes = self.servers.iter().map(Server::size);
+        let waiting = self.servers.iter().map(|server| server.waiting.len());
         record.end_step();
         record
             .lines

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use retryguard_core::Instant;
 
-use super::{Engine, Event, floor::Counts};
+use super::{Engine, Event, server::Counts};
 use crate::world::{Hpa, Metric, Scaler, TargetTracking};
 
 /// What an autoscaler remembers.
@@ -30,7 +30,7 @@ impl Engine<'_> {
     pub(super) fn begin_scalers(&mut self) {
         let measure = self.world.measure;
         for (index, service) in self.world.services.iter().enumerate() {
-            self.floors[index].bill_between(measure.from, measure.until);
+            self.servers[index].bill_between(measure.from, measure.until);
             if let Some(scaler) = &service.scaler {
                 let period = period(scaler);
                 self.queue
@@ -45,7 +45,7 @@ impl Engine<'_> {
         let Some(scaler) = &self.world.services[index].scaler else {
             return;
         };
-        let counts = self.floors[index].take_counts(self.now);
+        let counts = self.servers[index].take_counts(self.now);
         match scaler {
             Scaler::TargetTracking(rules) => self.track(index, rules, &counts),
             Scaler::Hpa(rules) => self.recommend(index, rules, &counts),
@@ -57,15 +57,15 @@ impl Engine<'_> {
     }
 
     fn track(&mut self, index: usize, rules: &TargetTracking, counts: &Counts) {
-        let floor = &mut self.floors[index];
-        let size = floor.size();
+        let server = &mut self.servers[index];
+        let size = server.size();
         let burst = if rules.burst_counts {
             0.0
         } else {
             counts.from_burst
         };
         let consumed = (counts.consumed - burst) / rules.period.as_secs_f64();
-        let state = &mut floor.scaler;
+        let state = &mut server.scaler;
         // A service that runs at its target exactly reads a little above it in half of the minutes.
         let above = consumed > size * rules.target * 1.005;
         let below = consumed < size * rules.target * (1.0 - rules.down_margin);
@@ -89,22 +89,22 @@ impl Engine<'_> {
         }
         state.changing = true;
         state.increases += u32::from(grows);
-        floor.resizes.push_back(wanted);
+        server.resizes.push_back(wanted);
         self.order(index, rules.lag);
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts of one period")]
     fn recommend(&mut self, index: usize, rules: &Hpa, counts: &Counts) {
-        let floor = &mut self.floors[index];
-        let ready = floor.size().max(1.0);
+        let server = &mut self.servers[index];
+        let ready = server.size().max(1.0);
         let seconds = rules.period.as_secs_f64();
-        let per_replica = f64::from(floor.workers()) / ready;
+        let per_replica = f64::from(server.workers()) / ready;
         let reading = match rules.metric {
             Metric::Utilisation => counts.busy_area as f64 / 1e9 / seconds / per_replica.max(1.0) / ready,
             Metric::RequestsPerReplica => counts.arrivals as f64 / seconds / ready,
-            Metric::InFlight => (f64::from(floor.busy) + floor.waiting.len() as f64) / ready,
+            Metric::InFlight => (f64::from(server.busy) + server.waiting.len() as f64) / ready,
         };
-        let state = &mut floor.scaler;
+        let state = &mut server.scaler;
         let current = state.ordered.unwrap_or(ready);
         let ratio = reading / rules.target;
         let raw = if (ratio - 1.0).abs() <= rules.tolerance {
@@ -139,18 +139,18 @@ impl Engine<'_> {
         } else {
             Duration::ZERO
         };
-        floor.resizes.push_back(wanted);
+        server.resizes.push_back(wanted);
         self.order(index, lag);
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
     fn order(&mut self, index: usize, lag: Duration) {
-        self.floors[index].scaler.changes += 1;
+        self.servers[index].scaler.changes += 1;
         if lag.is_zero() {
             // What goes at once overtakes what is still on its way.
-            let floor = &mut self.floors[index];
-            let size = floor.resizes.pop_back().expect("was just put in");
-            floor.resizes.push_front(size);
+            let server = &mut self.servers[index];
+            let size = server.resizes.pop_back().expect("was just put in");
+            server.resizes.push_front(size);
         }
         self.queue.push(self.now.after(lag), Event::Resize(index as u32));
     }
@@ -158,25 +158,25 @@ impl Engine<'_> {
     /// A decided size takes effect.
     pub(super) fn resize(&mut self, service: u32) {
         let index = service as usize;
-        let floor = &mut self.floors[index];
-        floor.scaler.changing = false;
-        let Some(size) = floor.resizes.pop_front() else {
+        let server = &mut self.servers[index];
+        server.scaler.changing = false;
+        let Some(size) = server.resizes.pop_front() else {
             return;
         };
         // Pods that have been cancelled since do not come.
-        let size = floor
+        let size = server
             .scaler
             .ordered
-            .map_or(size, |ordered| size.min(ordered.max(floor.size())));
-        floor.set_size(size, self.now);
+            .map_or(size, |ordered| size.min(ordered.max(server.size())));
+        server.set_size(size, self.now);
         if let Some((watched, enough)) = self.world.measure.scaled
             && watched == index
             && size >= enough
             && self.record.end_measure(self.now)
         {
-            for floor in &mut self.floors {
-                floor.settle(self.now);
-                floor.bill_between(self.world.measure.from, self.now);
+            for server in &mut self.servers {
+                server.settle(self.now);
+                server.bill_between(self.world.measure.from, self.now);
             }
         }
         self.next_waiting(index);

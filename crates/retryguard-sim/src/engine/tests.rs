@@ -6,7 +6,7 @@ use retryguard_core::{Criticality, FailureKind, Instant};
 
 use super::*;
 use crate::{
-    conduct::named,
+    client_policy::named,
     distribution::Distribution,
     world::{
         Arrivals, Client, Edge, Effect, Effects, Fault, Measure, Price, Profile, QueueOrder, Service,
@@ -175,8 +175,8 @@ fn layers_multiply() {
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     let world = chain(vec![workers("b", 10, Some(5), second())], 12.0, 500);
-    let conduct = named("retryguard").unwrap();
-    let print = |seed| format!("{:?}", run(&world, &conduct, &[], Seed(seed)));
+    let client_policy = named("retryguard").unwrap();
+    let print = |seed| format!("{:?}", run(&world, &client_policy, &[], Seed(seed)));
     assert_eq!(print(1), print(1));
     assert_ne!(print(1), print(2));
 }
@@ -204,7 +204,7 @@ fn no_policy_exceeds_the_oracle() {
         rhythm: None,
     });
     let oracle = run(&world, &named("oracle").unwrap(), &[], Seed(1));
-    for (name, _) in crate::conduct::NAMES {
+    for (name, _) in crate::client_policy::NAMES {
         let run = run(&world, &named(name).unwrap(), &[], Seed(1));
         assert_eq!(run.unfinished, 0, "{name}");
         assert_eq!(run.calls, oracle.calls, "{name}");
@@ -225,9 +225,9 @@ fn a_service_is_told_when_an_attempt_is_given_up() {
     let service = workers("b", 1, None, Distribution::Constant(Duration::from_secs(1)));
     let world = chain(vec![service], 2.0, 600);
     let success = |policy: retryguard_policy::Policy, propagates: bool| {
-        let mut conduct = Conduct::of_policy("p", policy);
-        conduct.propagates = propagates;
-        run(&world, &conduct, &[], Seed(1)).success_rate()
+        let mut client_policy = ClientPolicy::of_policy("p", policy);
+        client_policy.propagates = propagates;
+        run(&world, &client_policy, &[], Seed(1)).success_rate()
     };
     let plain = "defaults: {maxRetries: 0, budget: off, guard: off, breaker: off, server: off, ";
     for ends in ["deadline: 5s", "deadline: off, attemptTimeout: 5s"] {

@@ -7,26 +7,26 @@ use retryguard_policy::reading::{
 };
 
 use super::{Load, block::Block};
-use crate::conduct::{Conduct, NAMES, Rules, named};
+use crate::client_policy::{ClientPolicy, NAMES, Rules, named};
 
-pub(super) fn list(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Vec<Conduct> {
+pub(super) fn list(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Vec<ClientPolicy> {
     let Body::List(items) = &node.body else {
         wrong(node, "policies", "a list of names, paths and blocks", mistakes);
         return Vec::new();
     };
-    let mut all: Vec<Conduct> = Vec::new();
+    let mut all: Vec<ClientPolicy> = Vec::new();
     for item in items {
-        let Some(conduct) = policy(item, load, mistakes) else {
+        let Some(client_policy) = policy(item, load, mistakes) else {
             continue;
         };
-        if all.iter().any(|known| known.name == conduct.name) {
+        if all.iter().any(|known| known.name == client_policy.name) {
             mistakes.add(
                 item.at,
-                format!("a second policy is named `{}`", shortened(&conduct.name)),
+                format!("a second policy is named `{}`", shortened(&client_policy.name)),
                 "give it a `name` of its own",
             );
         }
-        all.push(conduct);
+        all.push(client_policy);
     }
     if all.is_empty() {
         mistakes.add(
@@ -39,7 +39,7 @@ pub(super) fn list(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Vec<
 }
 
 /// A name or a path, or a block with more.
-fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduct> {
+fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<ClientPolicy> {
     let Body::Map(_) = node.body else {
         let (text, _) = scalar(node, "a policy", "a name or a path", mistakes)?;
         return by_name_or_path(text, node, load, mistakes);
@@ -58,13 +58,13 @@ fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduc
     let deadline = block.duration_or_off("deadline", mistakes);
     let at = block.at();
     block.close(mistakes);
-    let mut conduct = match (base, inline) {
+    let mut client_policy = match (base, inline) {
         (Some(node), None) => {
             let (text, _) = scalar(node, "use", "a name or a path", mistakes)?;
             by_name_or_path(text, node, load, mistakes)?
         }
         (None, Some(node)) => {
-            Conduct::of_policy("policy", policy_block(node, "policy", mistakes)).noting(node)
+            ClientPolicy::of_policy("policy", policy_block(node, "policy", mistakes)).noting(node)
         }
         _ => {
             mistakes.add(
@@ -76,10 +76,10 @@ fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduc
         }
     };
     if let Some(name) = name {
-        conduct.name = name;
+        client_policy.name = name;
     }
     let changes = guard.is_some() || retries.is_some() || attempt_timeout.is_some() || deadline.is_some();
-    if changes && matches!(conduct.rules, Rules::File(_)) {
+    if changes && matches!(client_policy.rules, Rules::File(_)) {
         mistakes.add(
             at,
             "`guard`, `retries`, `attemptTimeout` and `deadline` change a foreign policy",
@@ -88,9 +88,9 @@ fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduc
     }
     if let Some(node) = guard {
         let settings = guard_of(node, mistakes);
-        conduct.change(|target| target.guard = settings);
+        client_policy.change(|target| target.guard = settings);
     }
-    conduct.change(|target| {
+    client_policy.change(|target| {
         if let Some(retries) = retries {
             target.call.retries = u8::try_from(retries).unwrap_or(u8::MAX);
         }
@@ -101,9 +101,9 @@ fn policy(node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduc
             target.call.deadline = deadline;
         }
     });
-    conduct.shared = shared.unwrap_or(conduct.shared);
-    conduct.outbox = outbox.unwrap_or(conduct.outbox);
-    Some(conduct)
+    client_policy.shared = shared.unwrap_or(client_policy.shared);
+    client_policy.outbox = outbox.unwrap_or(client_policy.outbox);
+    Some(client_policy)
 }
 
 /// The guard that a block under `guard:` describes, read as a policy's own.
@@ -119,7 +119,7 @@ fn guard_of(node: &Node, mistakes: &mut Mistakes) -> Option<retryguard_core::gua
     policy_block(&whole, "policy", mistakes).service("").target.guard
 }
 
-fn by_name_or_path(text: &str, node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Conduct> {
+fn by_name_or_path(text: &str, node: &Node, load: Load<'_>, mistakes: &mut Mistakes) -> Option<ClientPolicy> {
     let is_path = text.ends_with(".yaml") || text.ends_with(".yml") || text.contains('/');
     if !is_path {
         let found = named(text);
@@ -138,8 +138,8 @@ fn by_name_or_path(text: &str, node: &Node, load: Load<'_>, mistakes: &mut Mista
     };
     let name = text.rsplit('/').next().unwrap_or(text);
     let name = name.trim_end_matches(".yaml").trim_end_matches(".yml");
-    match Conduct::of_text(name, &file) {
-        Ok(conduct) => Some(conduct),
+    match ClientPolicy::of_text(name, &file) {
+        Ok(client_policy) => Some(client_policy),
         Err(wrong) => {
             let first = &wrong.as_slice()[0];
             let message = format!(
@@ -177,12 +177,15 @@ fn unknown<'k>(
 /// An edge's own policy must be a known one.
 pub(super) fn check_name(
     name: &str,
-    compared: &[Conduct],
-    fixed: &[Conduct],
+    compared: &[ClientPolicy],
+    fixed: &[ClientPolicy],
     root: &Node,
     mistakes: &mut Mistakes,
 ) {
-    let known = fixed.iter().chain(compared).any(|conduct| conduct.name == name);
+    let known = fixed
+        .iter()
+        .chain(compared)
+        .any(|client_policy| client_policy.name == name);
     if !known && named(name).is_none() {
         let all = fixed
             .iter()

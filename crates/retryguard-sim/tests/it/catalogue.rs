@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use retryguard_sim::{conduct::NAMES, scenario::Scenario};
+use retryguard_sim::{client_policy::NAMES, scenario::Scenario};
 
 use super::{compared, compared_in, folder, of, scenario};
 

@@ -2,7 +2,7 @@
 
 use retryguard_policy::Policy;
 use retryguard_sim::{
-    conduct::{Conduct, named},
+    client_policy::{ClientPolicy, named},
     engine::{self, Run},
     scenario::Scenario,
     streams::Seed,
@@ -31,7 +31,12 @@ measure: {{from: 30s, until: 90s}}
 fn run(endpoints: &str, clients: u32, keys: &str) -> Run {
     let policy = Policy::parse(&format!("defaults: {{{keys}}}")).expect("the policy is right");
     let scenario = world(endpoints, clients);
-    engine::run(&scenario.world, &Conduct::of_policy("p", policy), &[], Seed(1))
+    engine::run(
+        &scenario.world,
+        &ClientPolicy::of_policy("p", policy),
+        &[],
+        Seed(1),
+    )
 }
 
 /// Attempts for each call that succeeded.
@@ -73,10 +78,10 @@ fn a_retry_goes_to_another_replica() {
 /// The replicas of a service that scales are followed, and a client that does not know them draws as before.
 #[test]
 fn policies_of_other_tools_do_not_know_the_replicas() {
-    let conduct = named("envoy").or_else(|| named("immediate")).unwrap();
+    let client_policy = named("envoy").or_else(|| named("immediate")).unwrap();
     let of = |endpoints: &str| {
         let scenario = world(endpoints, 3);
-        format!("{:?}", engine::run(&scenario.world, &conduct, &[], Seed(1)))
+        format!("{:?}", engine::run(&scenario.world, &client_policy, &[], Seed(1)))
     };
     assert_eq!(of("known"), of("unknown"));
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use retryguard_policy::{Policy, reading::Node};
 use retryguard_sim::{
-    conduct::{Conduct, WITHOUT_EFFECT},
+    client_policy::{ClientPolicy, WITHOUT_EFFECT},
     engine,
     scenario::Scenario,
     streams::Seed,
@@ -339,7 +339,12 @@ fn outcome(key: &str, text: &str) -> Result<String, String> {
     };
     let scenario =
         Scenario::parse(world, "keys", &mut |_| Err(String::new())).expect("the world can be read");
-    let run = engine::run(&scenario.world, &Conduct::of_policy("p", policy), &[], Seed(1));
+    let run = engine::run(
+        &scenario.world,
+        &ClientPolicy::of_policy("p", policy),
+        &[],
+        Seed(1),
+    );
     Ok(format!("{run:?}"))
 }
 
@@ -446,7 +451,13 @@ clients: {users: {calls: store, rate: 50}}
 ";
         let scenario =
             Scenario::parse(world, "lists", &mut |_| Err(String::new())).expect("the world can be read");
-        engine::run(&scenario.world, &Conduct::of_policy("p", policy), &[], Seed(1)).retries_per_call()
+        engine::run(
+            &scenario.world,
+            &ClientPolicy::of_policy("p", policy),
+            &[],
+            Seed(1),
+        )
+        .retries_per_call()
     };
     assert!(retries("") > 0.3);
     for never in [

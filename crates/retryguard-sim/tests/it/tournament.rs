@@ -31,9 +31,9 @@ fn there_are_twenty_worlds_and_more_and_all_can_be_read() {
 
 #[test]
 fn no_policy_exceeds_the_oracle_and_no_result_is_missing() {
-    let mut conducts = policies();
+    let mut client_policies = policies();
     // The whole field runs in the command; these are the ones that differ most.
-    conducts.retain(|it| {
+    client_policies.retain(|it| {
         [
             "none",
             "immediate",
@@ -49,7 +49,7 @@ fn no_policy_exceeds_the_oracle_and_no_result_is_missing() {
         replications: 1,
         threads: 2,
     };
-    let tournament = run(WORLDS, &conducts, &plan, &|_| ());
+    let tournament = run(WORLDS, &client_policies, &plan, &|_| ());
     assert_eq!(tournament.rows.len(), WORLDS.len());
     let above = tournament.above_the_oracle();
     assert!(above.is_empty(), "{above:?}");

@@ -1,7 +1,7 @@
 //! Parts of worlds that change what policies meet: the order of queues and clocks that are off.
 
 use retryguard_sim::{
-    conduct::{Conduct, named},
+    client_policy::{ClientPolicy, named},
     engine::{self, Run},
     scenario::Scenario,
     streams::Seed,
@@ -10,8 +10,8 @@ use retryguard_sim::{
 fn run(text: &str, policy: &str) -> Run {
     let scenario = Scenario::parse(text, "world", &mut |path| Err(format!("{path} is not there")))
         .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
-    let conduct: Conduct = named(policy).expect("a known name");
-    engine::run(&scenario.world, &conduct, &scenario.fixed, Seed(1))
+    let client_policy: ClientPolicy = named(policy).expect("a known name");
+    engine::run(&scenario.world, &client_policy, &scenario.fixed, Seed(1))
 }
 
 /// One half more than 20 workers can do in 100 ms each, before a queue in which requests wait for longer than their callers.

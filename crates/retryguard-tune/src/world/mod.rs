@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use retryguard_policy::{Finding, Severity, lint};
 use retryguard_sim::{
+    client_policy::ClientPolicy,
     comparison::{Plan, Summary, compare},
-    conduct::Conduct,
     scenario::{Fleets, Scenario, ScenarioError},
     streams::{Purpose, Seed},
 };
@@ -192,7 +192,7 @@ pub fn improve(
     effort: &Effort,
     done: &(dyn Fn() + Sync),
 ) -> Result<Improvement, Problem> {
-    if let Err(mistakes) = Conduct::of_text("written", start.text) {
+    if let Err(mistakes) = ClientPolicy::of_text("written", start.text) {
         return Err(Problem::Policy(mistakes.to_string()));
     }
     let file = PolicyFile::new(start.text, start.service)?;
@@ -208,7 +208,7 @@ pub fn improve(
         is_bill: false,
     };
     let best = search.best()?;
-    let tuned = search.tried[best].conduct.clone();
+    let tuned = search.tried[best].client_policy.clone();
     let mut judged = Vec::new();
     for world in std::iter::once(scenario).chain(beside) {
         judged.push(search.judge(world, &tuned));
@@ -247,7 +247,7 @@ struct Search<'a> {
 
 struct Candidate {
     setting: Setting,
-    conduct: Conduct,
+    client_policy: ClientPolicy,
     runs: Vec<Figures>,
 }
 
@@ -302,11 +302,11 @@ impl Search<'_> {
 
     fn add(&mut self, setting: Setting) -> usize {
         let text = self.space.text(&setting);
-        let conduct =
-            Conduct::of_text("tuned", &text).expect("the values of the search are those of a policy");
+        let client_policy =
+            ClientPolicy::of_text("tuned", &text).expect("the values of the search are those of a policy");
         self.tried.push(Candidate {
             setting,
-            conduct,
+            client_policy,
             runs: Vec::new(),
         });
         self.tried.len() - 1
@@ -356,11 +356,14 @@ impl Search<'_> {
             if due.is_empty() {
                 continue;
             }
-            let conducts: Vec<Conduct> = due.iter().map(|it| self.tried[*it].conduct.clone()).collect();
+            let client_policies: Vec<ClientPolicy> = due
+                .iter()
+                .map(|it| self.tried[*it].client_policy.clone())
+                .collect();
             let plan = self.plan(self.effort.seed.replication(number as u64), 1);
             let found = compare(
                 &self.scenario.world,
-                &conducts,
+                &client_policies,
                 &self.scenario.fixed,
                 &plan,
                 &|_| {
@@ -385,14 +388,14 @@ impl Search<'_> {
     }
 
     /// Replications that the search does not reach.
-    fn judge(&self, scenario: &Scenario, tuned: &Conduct) -> Judged {
-        let named = |name: &str, conduct: &Conduct| {
-            let mut conduct = conduct.clone();
-            name.clone_into(&mut conduct.name);
-            conduct
+    fn judge(&self, scenario: &Scenario, tuned: &ClientPolicy) -> Judged {
+        let named = |name: &str, client_policy: &ClientPolicy| {
+            let mut client_policy = client_policy.clone();
+            name.clone_into(&mut client_policy.name);
+            client_policy
         };
         let both = [
-            named("as written", &self.tried[WRITTEN].conduct),
+            named("as written", &self.tried[WRITTEN].client_policy),
             named("tuned", tuned),
         ];
         let plan = self.plan(

@@ -28,7 +28,7 @@ pub(crate) type Readings = [Failure; FailureKind::ALL.len()];
 
 /// A policy under comparison.
 #[derive(Debug, Clone)]
-pub struct Conduct {
+pub struct ClientPolicy {
     /// The name that tables show.
     pub name: String,
     /// The settings of the machines.
@@ -58,8 +58,8 @@ pub enum Rules {
     File(Policy),
 }
 
-impl Conduct {
-    /// A policy file as a conduct.
+impl ClientPolicy {
+    /// A policy file as a client policy.
     #[must_use]
     pub fn of_policy(name: impl Into<String>, policy: Policy) -> Self {
         Self {
@@ -75,13 +75,13 @@ impl Conduct {
         }
     }
 
-    /// The text of a policy file as a conduct.
+    /// The text of a policy file as a client policy.
     pub fn of_text(name: impl Into<String>, text: &str) -> Result<Self, Diagnostics> {
-        let conduct = Self::of_policy(name, Policy::parse(text)?);
+        let client_policy = Self::of_policy(name, Policy::parse(text)?);
         let root = read(text, &mut Mistakes::default());
         Ok(match root {
-            Some(root) => conduct.noting(&root),
-            None => conduct,
+            Some(root) => client_policy.noting(&root),
+            None => client_policy,
         })
     }
 

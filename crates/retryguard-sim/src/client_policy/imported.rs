@@ -3,9 +3,9 @@
 use retryguard_policy::{Diagnostics, Policy};
 use retryguard_translate::{Beside, Imported};
 
-use super::{Conduct, Extra, Rules};
+use super::{ClientPolicy, Extra, Rules};
 
-impl Conduct {
+impl ClientPolicy {
     /// A file of another system: with the bounds that its own clients have, and without what only RetryGuard does.
     ///
     /// # Errors

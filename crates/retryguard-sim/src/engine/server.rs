@@ -19,7 +19,7 @@ use tokens::Tokens;
 
 /// A service at work.
 #[derive(Debug)]
-pub(super) struct Floor {
+pub(super) struct Server {
     pub(super) station: Room,
     pub(super) busy: u32,
     pub(super) waiting: VecDeque<JobKey>,
@@ -45,7 +45,7 @@ pub(super) struct Floor {
     owed_work: u64,
     /// Whether a request that is turned away hears of it at once.
     pub(super) refuses_at_once: bool,
-    /// Whether a request at the door is asked more than whether there is room.
+    /// Whether admission depends on more than free room.
     asks: bool,
     /// Requests that can be worked on at once, and how many of them serve most where errors come from load.
     workers: u32,
@@ -124,7 +124,7 @@ pub(super) struct Bill {
     pub(super) size_seconds: f64,
 }
 
-impl Floor {
+impl Server {
     pub(super) fn new(service: &Service, policy_rule: Option<shed::Settings>, policy_keys: bool) -> Self {
         let station = match &service.station {
             Station::Workers {
@@ -157,7 +157,7 @@ impl Floor {
             (effects, _) => effects,
         };
         let newest_first = service.queue_order == QueueOrder::NewestFirst;
-        let mut floor = Self {
+        let mut server = Self {
             asks: rule.is_some() || effects == Effects::Keyed || newest_first,
             newest_first,
             codel: match service.queue_order {
@@ -199,8 +199,8 @@ impl Floor {
             held: VecDeque::new(),
             held_late: Vec::new(),
         };
-        floor.count_workers();
-        floor
+        server.count_workers();
+        server
     }
 
     /// Requests that can be worked on at once.

@@ -9,7 +9,7 @@ use retryguard_core::{
 };
 use retryguard_policy::Policy;
 
-use super::{Adaptive, Conduct, Extra, Rules};
+use super::{Adaptive, ClientPolicy, Extra, Rules};
 
 /// Every known name, with what it is.
 pub const NAMES: &[(&str, &str)] = &[
@@ -65,8 +65,8 @@ pub const NAMES: &[(&str, &str)] = &[
 
 /// The policy of this name.
 #[must_use]
-pub fn named(name: &str) -> Option<Conduct> {
-    let conduct = match name {
+pub fn named(name: &str) -> Option<ClientPolicy> {
+    let client_policy = match name {
         "none" => foreign(name, 0, Backoff::default()),
         "immediate" => foreign(name, 2, backoff(0, 0, Jitter::None)),
         "fixed" => foreign(
@@ -80,20 +80,20 @@ pub fn named(name: &str) -> Option<Conduct> {
         "aws-legacy" => foreign(name, 4, backoff(1000, LONG, Jitter::Full)),
         "aws-legacy-dynamodb" => foreign(name, 9, backoff(50, LONG, Jitter::None)),
         "aws-standard" => aws_standard(name),
-        "aws-adaptive" => Conduct {
+        "aws-adaptive" => ClientPolicy {
             extra: Extra::SendLimiter,
             ..aws_standard(name)
         },
         "istio" => foreign(name, 2, envoy()),
-        "envoy" => Conduct {
+        "envoy" => ClientPolicy {
             extra: Extra::ConcurrentRetries { share: 0.0, least: 3 },
             ..foreign(name, 2, envoy())
         },
-        "envoy-budget" => Conduct {
+        "envoy-budget" => ClientPolicy {
             extra: Extra::ConcurrentRetries { share: 0.2, least: 3 },
             ..foreign(name, 2, envoy())
         },
-        "finagle" => Conduct {
+        "finagle" => ClientPolicy {
             extra: Extra::Deposits {
                 share: 0.2,
                 window: Duration::from_secs(10),
@@ -101,7 +101,7 @@ pub fn named(name: &str) -> Option<Conduct> {
             },
             ..foreign(name, 2, backoff(100, 10_000, Jitter::Full))
         },
-        "grpc" => Conduct {
+        "grpc" => ClientPolicy {
             extra: Extra::Tokens {
                 most: 10.0,
                 gain: 0.1,
@@ -111,12 +111,12 @@ pub fn named(name: &str) -> Option<Conduct> {
         "gradient2" => limited(name, Adaptive::Gradient2),
         "vegas" => limited(name, Adaptive::Vegas),
         "failsafe-go" => limited(name, Adaptive::FailsafeGo),
-        "envoy-adaptive" => Conduct {
+        "envoy-adaptive" => ClientPolicy {
             extra: Extra::Adaptive(Adaptive::Envoy),
             ..foreign(name, 2, envoy())
         },
-        "retryguard" => Conduct::of_policy(name, Policy::default()),
-        "oracle" => Conduct {
+        "retryguard" => ClientPolicy::of_policy(name, Policy::default()),
+        "oracle" => ClientPolicy {
             oracle: true,
             propagates: true,
             outbox: false,
@@ -124,7 +124,7 @@ pub fn named(name: &str) -> Option<Conduct> {
         },
         _ => return None,
     };
-    Some(conduct)
+    Some(client_policy)
 }
 
 /// "No cap", in milliseconds: longer than any run.
@@ -147,7 +147,7 @@ fn envoy() -> Backoff {
 
 /// The policy of another library: so many retries, and none of our protections. It does not know the mark that a
 /// layer below has already retried.
-fn foreign(name: &str, retries: u8, backoff: Backoff) -> Conduct {
+fn foreign(name: &str, retries: u8, backoff: Backoff) -> ClientPolicy {
     let settings = target::Settings {
         call: call::Settings {
             retries,
@@ -160,7 +160,7 @@ fn foreign(name: &str, retries: u8, backoff: Backoff) -> Conduct {
         },
         ..target::Settings::default()
     };
-    Conduct {
+    ClientPolicy {
         name: name.to_owned(),
         rules: Rules::Same(Arc::new(settings)),
         extra: Extra::None,
@@ -174,16 +174,16 @@ fn foreign(name: &str, retries: u8, backoff: Backoff) -> Conduct {
 }
 
 /// Two retries over an adaptive limit: an attempt above the limit fails and is retried as any other.
-fn limited(name: &str, which: Adaptive) -> Conduct {
-    Conduct {
+fn limited(name: &str, which: Adaptive) -> ClientPolicy {
+    ClientPolicy {
         extra: Extra::Adaptive(which),
         ..foreign(name, 2, backoff(100, 10_000, Jitter::Full))
     }
 }
 
-fn aws_standard(name: &str) -> Conduct {
-    let mut conduct = foreign(name, 2, backoff(1000, 20_000, Jitter::Full));
-    conduct.change(|settings| {
+fn aws_standard(name: &str) -> ClientPolicy {
+    let mut client_policy = foreign(name, 2, backoff(1000, 20_000, Jitter::Full));
+    client_policy.change(|settings| {
         settings.budget = Some(budget::Settings::Quota {
             capacity: 500,
             retry_cost: 5,
@@ -191,7 +191,7 @@ fn aws_standard(name: &str) -> Conduct {
             success_gain: 1,
         });
     });
-    conduct
+    client_policy
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, path::Path};
 use retryguard_policy::reading::nearest;
 use retryguard_translate::{FileError, PolicyFile};
 
-use super::{Conduct, NAMES, named};
+use super::{ClientPolicy, NAMES, named};
 
 /// Why there is no policy of this name.
 #[derive(Debug)]
@@ -48,13 +48,17 @@ impl std::error::Error for ChoiceError {}
 /// Where a name is unknown or a file has no policy.
 pub fn chosen(
     wanted: &[String],
-    own: &[Conduct],
+    own: &[ClientPolicy],
     imported: &mut dyn FnMut(String),
-) -> Result<Vec<Conduct>, ChoiceError> {
+) -> Result<Vec<ClientPolicy>, ChoiceError> {
     wanted.iter().map(|name| choose(name, own, imported)).collect()
 }
 
-fn choose(name: &str, own: &[Conduct], imported: &mut dyn FnMut(String)) -> Result<Conduct, ChoiceError> {
+fn choose(
+    name: &str,
+    own: &[ClientPolicy],
+    imported: &mut dyn FnMut(String),
+) -> Result<ClientPolicy, ChoiceError> {
     if let Some(own) = own.iter().find(|it| it.name == name) {
         return Ok(own.clone());
     }
@@ -78,12 +82,12 @@ fn choose(name: &str, own: &[Conduct], imported: &mut dyn FnMut(String)) -> Resu
     let stem = path
         .file_stem()
         .map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let of_policy = || Conduct::of_policy(stem.clone(), policy);
+    let of_policy = || ClientPolicy::of_policy(stem.clone(), policy);
     Ok(match file.imported {
-        None => Conduct::of_text(stem.clone(), &file.text).unwrap_or_else(|_| of_policy()),
+        None => ClientPolicy::of_text(stem.clone(), &file.text).unwrap_or_else(|_| of_policy()),
         Some(import) => {
             imported(import.summary(name));
-            Conduct::of_imported(stem.clone(), &import).unwrap_or_else(|_| of_policy())
+            ClientPolicy::of_imported(stem.clone(), &import).unwrap_or_else(|_| of_policy())
         }
     })
 }
@@ -95,7 +99,7 @@ mod tests {
     #[test]
     fn policies_are_found_by_name() {
         let none = named("none").unwrap();
-        let own = [Conduct {
+        let own = [ClientPolicy {
             name: "mine".to_owned(),
             ..none
         }];

@@ -21,7 +21,7 @@ mod server;
 
 use std::{sync::Arc, time::Duration};
 
-use retryguard_core::{Call, Criticality, Failure, FailureKind, Instant, shed, target};
+use retryguard_core::{Call, Criticality, Failure, Instant, shed, target};
 use retryguard_policy::Policy;
 
 use crate::{
@@ -32,6 +32,7 @@ use crate::{
     world::{Edge, EdgePolicy, Effects, Service, Shedding, World},
 };
 
+use admission::{Rejection, Rejections};
 use event::{Event, Packed};
 use peers::Peers;
 use record::Recorder;
@@ -44,14 +45,6 @@ type CallKey = Handle<InFlightCall>;
 type JobKey = Handle<Job>;
 type LetterKey = Handle<outbox::Letter>;
 type RejectionKey = Handle<Rejection>;
-
-/// An attempt that is turned away before anything else happens.
-#[derive(Debug, Clone, Copy)]
-struct Rejection {
-    call: CallKey,
-    number: u8,
-    kind: FailureKind,
-}
 
 /// A call under way.
 #[derive(Debug)]
@@ -196,11 +189,7 @@ struct Engine<'a> {
     seed: Seed,
     now: Instant,
     queue: Queue<Packed>,
-    /// An attempt that is turned away at this very moment, before anything else that happens: stands for an
-    /// [`Event::TurnedAway`] at the head of the queue.
-    refused: Option<Rejection>,
-    /// Those that hear of it later.
-    turned_away: Slab<Rejection>,
+    rejections: Rejections,
     calls: Slab<InFlightCall>,
     jobs: Slab<Job>,
     /// Deliveries out of an outbox that are under way, and how many wait or are.
@@ -285,8 +274,7 @@ impl<'a> Engine<'a> {
             seed,
             now: Instant::ZERO,
             queue: Queue::new(),
-            refused: None,
-            turned_away: Slab::default(),
+            rejections: Rejections::default(),
             calls: Slab::default(),
             jobs: Slab::default(),
             letters: Slab::default(),
@@ -318,13 +306,9 @@ impl<'a> Engine<'a> {
             self.now = at;
             self.record.events += 1;
             self.handle(event.unpacked());
-            while let Some(rejection) = self.refused.take() {
+            while let Some(rejection) = self.rejections.take_next() {
                 self.record.events += 1;
-                self.answered(
-                    rejection.call,
-                    rejection.number,
-                    admission::turned_away(rejection.kind),
-                );
+                self.rejected(&rejection);
             }
         }
     }
@@ -347,13 +331,9 @@ impl<'a> Engine<'a> {
             Event::Reach(job) => self.reach(job),
             Event::Worked(job) => self.worked(job),
             Event::Answer(job) => self.answer(job),
-            Event::TurnedAway(attempt) => {
-                if let Some(rejection) = self.turned_away.remove(attempt) {
-                    self.answered(
-                        rejection.call,
-                        rejection.number,
-                        admission::turned_away(rejection.kind),
-                    );
+            Event::Rejected(key) => {
+                if let Some(rejection) = self.rejections.take(key) {
+                    self.rejected(&rejection);
                 }
             }
             Event::Kill(job) => self.kill(job),

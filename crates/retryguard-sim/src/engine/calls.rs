@@ -12,8 +12,8 @@ use retryguard_core::{
 };
 
 use super::{
-    CallKey, Clocks, Engine, Event, InFlightCall, Job, JobKey, Line, Packed, Parent, Rejection,
-    admission::note_refused,
+    CallKey, Clocks, Engine, Event, InFlightCall, Job, JobKey, Line, Packed, Parent,
+    admission::{Rejection, rejected_as},
     descend,
     endpoints::{ANY, Known},
     peers::Peer,
@@ -150,9 +150,9 @@ impl Engine<'_> {
         if oracle {
             return self.hold(handle, None);
         }
-        // Others make several calls in one go, and hear of none before all are made.
+        // Others make several calls in one go, and are answered once all are made.
         let alone = matches!(origin.parent, Parent::Client { .. });
-        self.send_or_reject(handle, alone, Call::start);
+        self.drive_sending(handle, alone, Call::start);
     }
 
     /// Gives a call an input and does what it says.
@@ -173,6 +173,27 @@ impl Engine<'_> {
             &mut in_flight.chance,
         );
         self.follow(handle, &step);
+    }
+
+    /// The same for an input that may send an attempt, where nothing else happens at this moment if `alone`.
+    #[inline(always)]
+    fn drive_sending(
+        &mut self,
+        handle: CallKey,
+        alone: bool,
+        input: impl FnOnce(&mut Call, &mut Target, Instant, &mut Stream) -> Step,
+    ) {
+        let in_flight = self.calls.get_mut(handle).expect("a call that sends is there");
+        let peer = &mut self.lines[in_flight.edge as usize].peers[in_flight.peer as usize];
+        match input(
+            &mut in_flight.call,
+            &mut peer.target,
+            self.now,
+            &mut in_flight.chance,
+        ) {
+            Step::Send(attempt) => self.send(handle, &attempt, alone),
+            step => self.follow(handle, &step),
+        }
     }
 
     /// Does what a call says to an answer: most often it is over.
@@ -199,56 +220,7 @@ impl Engine<'_> {
                 // The request itself runs on at its service, where no caller waits for it any more.
                 self.queue.push(self.now, Event::Timer(handle));
             }
-            Step::Send(attempt) => {
-                arm(in_flight, handle, &mut self.queue);
-                if !line.plain {
-                    in_flight.attempt = Some((attempt.number, attempt.ends));
-                }
-                let peer = &mut line.peers[number];
-                // One that no caller waits for any more is forgotten.
-                if attempt.ends > self.now && !peer.part.admit(handle.as_u64(), self.now) {
-                    let refused = self.turned_away.insert(Rejection {
-                        call: handle,
-                        number: attempt.number,
-                        kind: FailureKind::Overload,
-                    });
-                    self.queue.push(self.now, Event::TurnedAway(refused));
-                } else if attempt.ends > self.now {
-                    let held = peer.part.hold(self.now);
-                    let server = &mut self.servers[line.to as usize];
-                    let shut = server
-                        .closed_to_all()
-                        .filter(|_| line.near && held.is_zero() && !line.knows);
-                    let Some(kind) = shut else {
-                        self.send(handle, attempt, held);
-                        let target = &mut self.lines[edge].peers[number].target;
-                        return hear(target, edge, self.now, &mut self.queue, &mut self.record);
-                    };
-                    note_refused(
-                        in_flight,
-                        attempt,
-                        server,
-                        self.record.tally(line.to as usize, self.now),
-                    );
-                    let rejection = Rejection {
-                        call: handle,
-                        number: attempt.number,
-                        kind,
-                    };
-                    if server.refuses_at_once
-                        && self.refused.is_none()
-                        && self.queue.has_nothing_due()
-                        && !self.record.ended_early
-                    {
-                        self.refused = Some(rejection);
-                    } else {
-                        let takes = self.world.services[line.to as usize].rejection_time;
-                        let turned_away = self.turned_away.insert(rejection);
-                        let event = Event::TurnedAway(turned_away);
-                        self.queue.push(self.now.after(takes), event);
-                    }
-                }
-            }
+            Step::Send(attempt) => return self.send(handle, attempt, false),
             Step::Done(verdict) => return self.done(handle, verdict),
         }
         let target = &mut line.peers[number].target;
@@ -279,7 +251,7 @@ impl Engine<'_> {
             return self.answered_through_parts(handle, number, &timeout, false);
         }
         // One that comes too early does nothing but set the next.
-        self.send_or_reject(handle, true, Call::on_timer);
+        self.drive_sending(handle, true, Call::on_timer);
     }
 
     pub(super) fn place(&mut self, handle: CallKey) {
@@ -302,9 +274,104 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends an attempt that is not rejected at admission, or lets it wait for its turn.
-    fn send(&mut self, handle: CallKey, attempt: &Attempt, held: Duration) {
-        let in_flight = self.calls.get(handle).expect("was just looked at");
+    /// Sends an attempt, or lets it wait for its turn. One that a part of the policy rejects, or its service whatever it is, never
+    /// becomes a request.
+    ///
+    /// `alone` says that nothing else happens at this moment. Then a rejection without delay is answered on the spot, without
+    /// looking everything up again: in an overload most attempts end so, and most of their calls wait again.
+    #[inline(always)]
+    fn send(&mut self, handle: CallKey, attempt: &Attempt, alone: bool) {
+        let in_flight = self.calls.get_mut(handle).expect("a call that sends is there");
+        let (edge, number) = (in_flight.edge as usize, in_flight.peer as usize);
+        let line = &mut self.lines[edge];
+        let peer = &mut line.peers[number];
+        arm(in_flight, handle, &mut self.queue);
+        if !line.plain {
+            in_flight.attempt = Some((attempt.number, attempt.ends));
+        }
+        // One that no caller waits for any more is forgotten.
+        if attempt.ends <= self.now {
+            return hear(
+                &mut peer.target,
+                edge,
+                self.now,
+                &mut self.queue,
+                &mut self.record,
+            );
+        }
+        if !peer.part.admit(handle.as_u64(), self.now) {
+            let rejection = Rejection::of_kind(handle, attempt.number, FailureKind::Overload);
+            let overtakes = !self.record.ended_early;
+            self.rejections
+                .send(rejection, Duration::ZERO, overtakes, &mut self.queue);
+            return hear(
+                &mut peer.target,
+                edge,
+                self.now,
+                &mut self.queue,
+                &mut self.record,
+            );
+        }
+        let held = peer.part.hold(self.now);
+        let server = &mut self.servers[line.to as usize];
+        let closed = server
+            .closed_to_all()
+            .filter(|_| line.near && held.is_zero() && !line.knows);
+        let Some(kind) = closed else {
+            self.send_request(handle, attempt, held);
+            let target = &mut self.lines[edge].peers[number].target;
+            return hear(target, edge, self.now, &mut self.queue, &mut self.record);
+        };
+        let again = attempt.kind != AttemptKind::First;
+        let tally = self.record.tally(line.to as usize, self.now);
+        server.note_arrival(tally, again, in_flight.original && !again, in_flight.counted);
+        server.note_rejection(tally, kind, in_flight.counted);
+        let takes = self.world.services[line.to as usize].rejection_time;
+        let overtakes = !self.record.ended_early;
+        if !(alone && line.plain && takes.is_zero() && overtakes && self.queue.has_nothing_due()) {
+            let rejection = Rejection::of_kind(handle, attempt.number, kind);
+            self.rejections.send(rejection, takes, overtakes, &mut self.queue);
+            return hear(
+                &mut peer.target,
+                edge,
+                self.now,
+                &mut self.queue,
+                &mut self.record,
+            );
+        }
+        hear(
+            &mut peer.target,
+            edge,
+            self.now,
+            &mut self.queue,
+            &mut self.record,
+        );
+        self.record.events += 1;
+        let read = line
+            .readings
+            .as_ref()
+            .map(|readings| Outcome::Failure(readings[kind as usize]));
+        let outcome = read.as_ref().unwrap_or(rejected_as(kind));
+        let chance = &mut in_flight.chance;
+        let step = in_flight
+            .call
+            .on_outcome(attempt.number, outcome, &mut peer.target, self.now, chance);
+        if matches!(step, Step::Wait) {
+            arm(in_flight, handle, &mut self.queue);
+            return hear(
+                &mut peer.target,
+                edge,
+                self.now,
+                &mut self.queue,
+                &mut self.record,
+            );
+        }
+        self.heed(handle, &step);
+    }
+
+    /// Sends the request of an attempt that nothing has rejected.
+    fn send_request(&mut self, handle: CallKey, attempt: &Attempt, held: Duration) {
+        let in_flight = self.calls.get(handle).expect("a call that sends is there");
         let line = &self.lines[in_flight.edge as usize];
         let mut request = request(in_flight, handle, attempt, line.to, line.propagates, self.now);
         let near = line.near;

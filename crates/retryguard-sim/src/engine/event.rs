@@ -21,7 +21,7 @@ pub(super) enum Event {
     /// The answer reaches the caller.
     Answer(JobKey),
     /// The caller of an attempt hears that it was turned away at the admission.
-    TurnedAway(RejectionKey),
+    Rejected(RejectionKey),
     /// A request has run for as long as its instance may.
     Kill(JobKey),
     /// A call's timer.
@@ -68,7 +68,7 @@ impl Packed {
             4 => Event::Reach(JobKey::from_u64(about)),
             5 => Event::Worked(JobKey::from_u64(about)),
             6 => Event::Answer(JobKey::from_u64(about)),
-            7 => Event::TurnedAway(RejectionKey::from_u64(about)),
+            7 => Event::Rejected(RejectionKey::from_u64(about)),
             8 => Event::Kill(JobKey::from_u64(about)),
             9 => Event::Timer(CallKey::from_u64(about)),
             10 => Event::Place(CallKey::from_u64(about)),
@@ -93,7 +93,7 @@ impl From<Event> for Packed {
             Event::Reach(handle) => (4, handle.as_u64()),
             Event::Worked(handle) => (5, handle.as_u64()),
             Event::Answer(handle) => (6, handle.as_u64()),
-            Event::TurnedAway(handle) => (7, handle.as_u64()),
+            Event::Rejected(handle) => (7, handle.as_u64()),
             Event::Kill(handle) => (8, handle.as_u64()),
             Event::Timer(handle) => (9, handle.as_u64()),
             Event::Place(handle) => (10, handle.as_u64()),
@@ -128,7 +128,7 @@ mod tests {
             Event::Reach(JobKey::from_u64(largest)),
             Event::Worked(JobKey::from_u64(largest)),
             Event::Answer(JobKey::from_u64(largest)),
-            Event::TurnedAway(RejectionKey::from_u64(largest)),
+            Event::Rejected(RejectionKey::from_u64(largest)),
             Event::Kill(JobKey::from_u64(largest)),
             Event::Timer(CallKey::from_u64(largest)),
             Event::Place(CallKey::from_u64(largest)),

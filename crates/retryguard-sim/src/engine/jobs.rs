@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use retryguard_core::{Failure, FailureKind, Instant, Outcome, outcome::Hints, shed::Arrival};
 
-use super::{Engine, Event, JobKey, calls::Ended, descend, endpoints::ANY, pools::Planned, server::Room};
+use super::{
+    Engine, Event, Job, JobKey, admission::Rejection, calls::Ended, descend, endpoints::ANY, pools::Planned,
+    server::Room,
+};
 use crate::{
     engine::server::{Given, Source},
     streams::{Purpose, Seed, Stream},
@@ -20,10 +23,8 @@ impl Engine<'_> {
             .expect("a request that travels is there");
         job.arrived = self.now;
         let service = job.service as usize;
-        self.record
-            .tally(service, self.now)
-            .on_attempt(job.again, job.original, job.counted);
-        self.servers[service].counts.arrivals += 1;
+        let tally = self.record.tally(service, self.now);
+        self.servers[service].note_arrival(tally, job.again, job.original, job.counted);
         self.enter(handle);
     }
 
@@ -35,7 +36,7 @@ impl Engine<'_> {
         let lineage = job.lineage;
         let server = &mut self.servers[service];
         if server.trouble.down {
-            return self.turn_away(handle, Failure::new(FailureKind::Unreachable));
+            return self.reject_request(handle, FailureKind::Unreachable, None);
         }
         if server.trouble.broken > 0 {
             let meets = if job.replica == ANY {
@@ -45,7 +46,7 @@ impl Engine<'_> {
                 job.replica < server.trouble.broken
             };
             if meets {
-                return self.turn_away(handle, Failure::new(FailureKind::Unreachable));
+                return self.reject_request(handle, FailureKind::Unreachable, None);
             }
         }
         let oracle = self.lines[job.edge as usize].client_policy.oracle;
@@ -59,11 +60,8 @@ impl Engine<'_> {
             match shed.admit(arrival, ticket, self.now, &mut chance) {
                 Ok(entry) => job.entry = Some(entry),
                 Err(refused) => {
-                    let hints = Hints {
-                        retry_after: Some(refused.retry_after),
-                        ..Hints::NONE
-                    };
-                    return self.turn_away(handle, Failure::new(FailureKind::Overload).with_hints(hints));
+                    let retry_after = Some(refused.retry_after);
+                    return self.reject_request(handle, FailureKind::Overload, retry_after);
                 }
             }
         }
@@ -109,7 +107,7 @@ impl Engine<'_> {
                         job.lineage,
                     ));
                     if let Some(oldest) = oldest {
-                        self.turn_away(oldest, Failure::new(FailureKind::Overload));
+                        self.reject_request(oldest, FailureKind::Overload, None);
                     }
                     return;
                 }
@@ -134,32 +132,30 @@ impl Engine<'_> {
                             start.draw(&mut self.seed.stream(lineage, Purpose::Request)),
                         )
                     }
-                    Given::Refused => return self.turn_away(handle, Failure::new(FailureKind::Overload)),
+                    Given::Refused => {
+                        return self.reject_request(handle, FailureKind::Overload, None);
+                    }
                 };
                 self.jobs.get_mut(handle).expect("was just looked at").instance = instance;
                 return self.work(handle, start);
             }
         }
-        self.turn_away(handle, Failure::new(FailureKind::Overload));
+        self.reject_request(handle, FailureKind::Overload, None);
     }
 
-    /// A request is refused before it is worked on; the refusal takes its time.
-    fn turn_away(&mut self, handle: JobKey, failure: Failure) {
-        let job = self
-            .jobs
-            .get_mut(handle)
-            .expect("a request that is refused is there");
+    /// A request is rejected before it is worked on; the rejection takes its time.
+    fn reject_request(&mut self, handle: JobKey, kind: FailureKind, retry_after: Option<Duration>) {
+        let travel = self.network(handle);
+        let job = self.forgotten(handle);
         let service = job.service as usize;
-        job.result = Some(Err(failure));
-        self.record.on_rejection(service, job.counted);
-        if failure.kind == FailureKind::Overload {
-            self.servers[service].note_rejection();
-        }
-        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.servers[service].shed) {
-            shed.leave(entry);
-        }
-        let takes = self.world.services[service].rejection_time + self.network(handle);
-        self.queue.push(self.now.after(takes), Event::Answer(handle));
+        let rejection = Rejection {
+            retry_after,
+            ..Rejection::of_kind(job.caller, job.number, kind)
+        };
+        let takes = self.world.services[service].rejection_time + travel;
+        let tally = self.record.tally(service, self.now);
+        self.servers[service].note_rejection(tally, kind, job.counted);
+        self.answer_later(rejection, takes);
     }
 
     /// Work on a request begins.
@@ -453,7 +449,7 @@ impl Engine<'_> {
             if self.has_no_caller(next, index) {
                 self.drop_waiting(next);
             } else if self.is_dropped(next, index) {
-                self.turn_away(next, Failure::new(FailureKind::Overload));
+                self.reject_request(next, FailureKind::Overload, None);
             } else {
                 self.work(next, Duration::ZERO);
             }
@@ -481,16 +477,27 @@ impl Engine<'_> {
         codel.drops(self.now.since(arrived), server.waiting.is_empty(), self.now)
     }
 
+    /// No work is done on a request that waited; its answer comes at once, to a caller that has most likely gone.
     fn drop_waiting(&mut self, handle: JobKey) {
-        let Some(job) = self.jobs.get_mut(handle) else {
+        if self.jobs.get(handle).is_none() {
             return;
-        };
-        let index = job.service as usize;
-        job.result = Some(Err(Failure::new(FailureKind::Timeout)));
-        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.servers[index].shed) {
+        }
+        let job = self.forgotten(handle);
+        let rejection = Rejection::of_kind(job.caller, job.number, FailureKind::Timeout);
+        self.answer_later(rejection, Duration::ZERO);
+    }
+
+    /// Takes out a request that is not worked on. It leaves the counts of the shedding machine.
+    fn forgotten(&mut self, handle: JobKey) -> Job {
+        let mut job = self
+            .jobs
+            .remove(handle)
+            .expect("a request that is rejected is there");
+        let shed = &mut self.servers[job.service as usize].shed;
+        if let (Some(entry), Some(shed)) = (job.entry.take(), shed) {
             shed.leave(entry);
         }
-        self.queue.push(self.now, Event::Answer(handle));
+        job
     }
 }
 

@@ -276,11 +276,6 @@ impl Recorder {
     }
 
     #[inline]
-    pub(super) fn on_rejection(&mut self, service: usize, counted: bool) {
-        self.tallies[service].on_rejection(counted);
-    }
-
-    #[inline]
     pub(super) fn on_served(&mut self, service: usize, success: bool, counted: bool) {
         self.tallies[service].on_served(success, counted);
     }

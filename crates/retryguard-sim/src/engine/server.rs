@@ -43,8 +43,6 @@ pub(super) struct Server {
     /// work on others, in nanoseconds.
     rejection_work: u64,
     owed_work: u64,
-    /// Whether a request that is turned away hears of it at once.
-    pub(super) refuses_at_once: bool,
     /// Whether admission depends on more than free room.
     asks: bool,
     /// Requests that can be worked on at once, and how many of them serve most where errors come from load.
@@ -166,7 +164,6 @@ impl Server {
             },
             rejection_work: super::nanos(service.rejection_work),
             owed_work: 0,
-            refuses_at_once: service.rejection_time.is_zero(),
             workers: 0,
             best_busy: u32::MAX,
             load_errors: service.load_errors,
@@ -311,12 +308,10 @@ impl Server {
         }
     }
 
-    /// A request was turned away. A service that is down spends nothing on it.
+    /// A rejection costs a worker's time.
     #[inline]
-    pub(super) fn note_rejection(&mut self) {
-        if !self.trouble.down {
-            self.owed_work = self.owed_work.saturating_add(self.rejection_work);
-        }
+    pub(super) fn owe_rejection_work(&mut self) {
+        self.owed_work = self.owed_work.saturating_add(self.rejection_work);
     }
 
     /// The time that rejections took since the last request was begun: the next one takes so much longer.

@@ -71,6 +71,18 @@ impl Memory {
         Ok(())
     }
 
+    /// The same of a text that is made of the chain.
+    pub(crate) fn text_fits(memory: Option<Memory>, bytes: u64) -> Result<(), Error> {
+        if bytes > Memory::spare(memory) {
+            return Err(Error::Limit {
+                what: MEMORY,
+                limit: memory.map_or(u64::MAX, |memory| memory.limit),
+                help: "the chain fits, its text does not: raise it with --max-memory, or make counters and Erlang shapes smaller",
+            });
+        }
+        Ok(())
+    }
+
     /// Said when what solves a chain does not fit.
     pub(crate) fn full(memory: Option<Memory>) -> Error {
         Error::Limit {

@@ -94,7 +94,10 @@ pub(crate) const MEMORY: &str = "bytes of memory";
 /// The limit in the user's units.
 fn beyond(what: &str, limit: u64) -> String {
     if what == MEMORY {
-        format!("more than the {} MiB of memory that are allowed", limit >> 20)
+        format!(
+            "more than the {} MiB of memory that a chain may take",
+            limit >> 20
+        )
     } else {
         format!("more than the {limit} {what} that are allowed")
     }
@@ -105,6 +108,12 @@ const EXCLUDE: &str =
     "let the guard exclude this state, or change the expression or the range of the variable";
 
 impl Error {
+    /// Whether [`Options::max_memory`](crate::Options::max_memory) was met.
+    #[must_use]
+    pub fn is_memory_limit(&self) -> bool {
+        matches!(self, Error::Limit { what, .. } if *what == MEMORY)
+    }
+
     pub(crate) fn at(span: Span, reason: impl Into<String>) -> Error {
         Error::Language {
             span,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::build::build;
-use crate::chain::Chain;
+use crate::chain::{Chain, Memory};
 use crate::elaborate::elaborate;
 use crate::error::Error;
 use crate::input::{Constants, Model, open_constant};
@@ -44,8 +44,8 @@ pub fn export(
     // Both languages begin a comment like that.
     let mut out: String = notes.iter().map(|note| format!("// reduced: {note}\n")).collect();
     match format {
-        Format::Dot => dot(&program, &chain, &mut out),
-        Format::Drn => drn(&program, &chain, &mut out),
+        Format::Dot => dot(&program, &chain, &mut out)?,
+        Format::Drn => drn(&program, &chain, &mut out)?,
     }
     Ok(out)
 }
@@ -79,7 +79,7 @@ fn whole_chain(
     Ok((program, chain, reduction.notes))
 }
 
-fn dot(program: &Program, chain: &Chain, out: &mut String) {
+fn dot(program: &Program, chain: &Chain, out: &mut String) -> Result<(), Error> {
     out.push_str("digraph chain {\n  node [shape=box];\n");
     let width = program.variables.len();
     for s in 0..chain.states() {
@@ -90,18 +90,21 @@ fn dot(program: &Program, chain: &Chain, out: &mut String) {
             ""
         };
         let _ = writeln!(out, "  {s} [label=\"{}\"{start}];", program.show(values));
+        Memory::text_fits(chain.memory, out.len() as u64)?;
     }
     for s in 0..chain.states() {
         for (to, rate) in chain.row(s) {
             let _ = writeln!(out, "  {s} -> {to} [label=\"{rate}\"];");
         }
+        Memory::text_fits(chain.memory, out.len() as u64)?;
     }
     out.push_str("}\n");
+    Ok(())
 }
 
 /// Storm's direct encoding. What transitions earn is added to what their state earns, by their rates: the same expectation, except
 /// at an instant.
-fn drn(program: &Program, chain: &Chain, out: &mut String) {
+fn drn(program: &Program, chain: &Chain, out: &mut String) -> Result<(), Error> {
     let names: Vec<String> = program
         .rewards
         .iter()
@@ -140,5 +143,7 @@ fn drn(program: &Program, chain: &Chain, out: &mut String) {
         for (to, rate) in chain.row(s) {
             let _ = writeln!(out, "\t\t{to} : {rate}");
         }
+        Memory::text_fits(chain.memory, out.len() as u64)?;
     }
+    Ok(())
 }

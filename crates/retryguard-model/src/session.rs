@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, Outcome};
 use crate::build::build;
-use crate::chain::Chain;
+use crate::chain::{Chain, Memory};
 use crate::clock::Stopwatch;
 use crate::elaborate::Value;
 use crate::elaborate::properties::{Formula, Operator, Query};
@@ -20,6 +20,9 @@ use crate::wanted::Wanted;
 
 /// Likelihoods below which states are left unexplored, tried from the finest.
 const TRUNCATIONS: &[f64] = &[1e-20, 1e-14, 1e-10, 1e-7, 1e-5];
+
+/// Bytes of a state that is listed with its value, here and in the text of the answer. The largest form is an object of JSON.
+const LISTED: u64 = 1_024;
 
 /// The note with a range that is not that of a filter.
 const INITIAL_STATES_DIFFER: &str =
@@ -270,6 +273,7 @@ impl Session<'_> {
             Formula::Query(query) if !chain.cut.is_empty() => evaluation.between(query, &mut notes)?,
             Formula::Filter(filter) => {
                 let (outcome, named) = evaluation.filtered(filter, &property.text)?;
+                Memory::text_fits(chain.memory, named.len() as u64 * LISTED)?;
                 let show = |(s, value): (usize, Value)| (self.program.show(evaluation.valuation(s)), value);
                 listed = named.into_iter().map(show).collect();
                 outcome

@@ -67,9 +67,14 @@ fn a_truncated_reward_that_drifts_home_has_two_bounds() {
 fn what_was_given_wrongly_exits_with_two_and_what_cannot_be_answered_with_one() {
     for (arguments, code, expected) in [
         (
-            &["--prop", "S=? [ x=0 ]", "--max-memory", "1"][..],
+            &["--prop", "S=? [ x=0 ]", "--max-memory", "36"][..],
             1,
             "--max-memory",
+        ),
+        (
+            &["--prop", "S=? [ x=0 ]", "--max-memory", "35"],
+            2,
+            "at least 36: the program itself takes up to 32",
         ),
         (&["--prop", "P=? [ F y=0 ]"], 1, "y"),
         (
@@ -172,4 +177,66 @@ fn a_chain_is_exported_reduced() {
     );
     let (count, text) = states(&["--export", "dot", "--reduced"]);
     assert!(count == 4 && text.contains("digraph"), "{text}");
+}
+
+/// Three queues in a row, in which nothing can be reduced.
+#[cfg(target_os = "linux")]
+const QUEUES: &str = "ctmc\nconst int K;\nmodule m\n x : [0..K];\n y : [0..K];\n z : [0..K];\n\
+    [] x<K -> 1 : (x'=x+1);\n [] x>0 & y<K -> 3 : (x'=x-1) & (y'=y+1);\n\
+    [] y>0 & z<K -> 2.5 : (y'=y-1) & (z'=z+1);\n [] z>0 -> 2.2 : (z'=z-1);\nendmodule\n\
+    rewards \"all\" true : x+y+z; endrewards\n";
+
+/// The most bytes that the command ever had. The kernel keeps that figure for as long as the process lives, so it is read until the end.
+#[cfg(target_os = "linux")]
+fn peak(model: &std::path::Path, arguments: &[&str]) -> u64 {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_retryguard"))
+        .arg("check")
+        .arg(model)
+        .args(arguments)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    while child.try_wait().expect("a child").is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+        peak = peak.max(kilobytes.unwrap_or(0) * 1024);
+    }
+    peak
+}
+
+/// The limit is that of the whole process: the program, and all instances that are solved at the same time, count too.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_command_stays_within_its_memory() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("queues.prism");
+    std::fs::write(&path, QUEUES).expect("a file");
+    // Without a limit all but the first take more than they are given here.
+    for (megabytes, asked) in [
+        (36, &["--const", "K=20", "--prop", "R=? [ S ]"][..]),
+        (48, &["--const", "K=24", "--prop", "R=? [ F z=K ]"]),
+        (
+            40,
+            &["--const", "K=30:1:35", "--threads", "3", "--prop", "R=? [ S ]"],
+        ),
+        (
+            56,
+            &["--const", "K=40", "--prop", "filter(printall, x)", "--json"],
+        ),
+        (48, &["--const", "K=60", "--export", "drn"]),
+    ] {
+        let limit = megabytes.to_string();
+        let seen = peak(&path, &[asked, &["--max-memory", &limit]].concat());
+        assert!(
+            seen > 8 << 20,
+            "{asked:?}: {seen} bytes are too few to be those of the command"
+        );
+        assert!(
+            seen <= megabytes << 20,
+            "{asked:?}: {seen} bytes in {megabytes} MiB"
+        );
+    }
 }

@@ -21,6 +21,9 @@ the whole command from its start to its end, Storm's those of building and solvi
 less than two seconds is measured three times, and the least counts. Storm has its own default precision of 10⁻⁶, ours is 10⁻⁹ or better;
 *apart* is the relative difference of the two values. The ratio is Storm's time over ours: above 1 we are faster. Where Storm has no answer
 after a minute the ratio is what it is at least.
+
+Where nothing can be reduced, Storm is also asked with its sound setting, which proves its precision of 10⁻⁶. There we want to be faster than
+that, to need at most 1.2 times the time of its default (a ratio of 0.83), and less memory than both.
 ";
 
 const REDUCED: &str = "
@@ -34,7 +37,8 @@ and for the dynamic one no machine that we know of can build the chain.
 const SEEN: &str = "
 ## Where nothing can be reduced
 
-These models were looked at while the solver was written and its constants were set.
+These models were looked at while the solver was written and its constants were set. Of the reward `R{\"waiting\"}=? [ I=10 ]` of the shared tools
+Storm says 0.50579, its own rewards up to 9.99 and 10.01 differ by 0.50606 for a unit of time, and ours is 0.50606.
 
 ";
 
@@ -52,8 +56,8 @@ and ours is 24.266.
 const NOT_SEEN_AGAIN: &str = "
 ## Once more, after the change
 
-These models were written after that change, and the solver was not changed after their first race. In that race, on a busy machine, the
-ratios were 1.5 to 16.
+These models were written after that change. In their first race, on a busy machine, the ratios were 1.5 to 16. The solver was changed afterwards:
+where sweeps show that gradients settle soon, these are tried before an elimination is planned. Its constant was set on the models of this page.
 
 ";
 
@@ -69,8 +73,7 @@ const LONG_RUNS: &str = "
 ## Large chains
 
 Long runs of these models were looked at while the solver for components of more than a hundred thousand states was written; the other
-questions were not. Here Storm is also asked with its sound setting, which proves its precision of 10⁻⁶: we want
-to be faster than that, to need at most 1.2 times the time of its default, and less memory than both.
+questions were not.
 
 ";
 

@@ -14,7 +14,7 @@ use crate::error::Error;
 
 pub(super) const MAX_SWEEPS: u64 = 200_000;
 /// Steps of biconjugate gradients in which a solution may come near, in any case.
-const LEAST_STEPS: usize = 60;
+pub(super) const LEAST_STEPS: usize = 60;
 /// Four times what a state or a transition costs in such a step, in multiplications of a dense square: a quarter of the price of
 /// elimination may go to a quicker way before it shows that it is one.
 const STEP_WORK: f64 = 160.0;

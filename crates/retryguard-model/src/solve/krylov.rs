@@ -14,7 +14,12 @@ pub(super) struct Krylov {
 impl Krylov {
     /// `leaving` are the rates of leaving of `states`, in their order. `None` where no factor was found.
     pub(super) fn new(chain: &Chain, states: &[u32], leaving: &[f64], local: &mut [u32]) -> Option<Krylov> {
-        let gradients = Gradients::new(Shares::within(chain, states, leaving, local)).ok()?;
+        Krylov::of(Shares::within(chain, states, leaving, local), states, leaving)
+    }
+
+    /// The same with the component's shares.
+    pub(super) fn of(shares: Shares, states: &[u32], leaving: &[f64]) -> Option<Krylov> {
+        let gradients = Gradients::new(shares).ok()?;
         Some(Krylov {
             states: states.to_vec(),
             leaving: leaving.to_vec(),

@@ -2,11 +2,12 @@
 
 use super::direct::{Direct, exits, within};
 use super::eliminate::{Factor, Made, Room, least_bytes};
-use super::iterate::{Budget, Iterate};
-use super::krylov::right_side;
+use super::gradients::Gradients;
+use super::iterate::{Budget, Iterate, LEAST_STEPS};
+use super::krylov::{Krylov, right_side};
 use super::lane::Lane;
 use super::scc::{Components, components};
-use super::shares::Shares;
+use super::shares::{Settled, Shares};
 use crate::chain::{Chain, Memory};
 use crate::error::Error;
 
@@ -121,7 +122,7 @@ pub(super) fn solve_once(chain: &Chain, inside: &[bool], x: &mut [f64]) -> Resul
         let transitions = component.iter().map(|s| chain.row(*s as usize).count()).sum();
         if component.len() >= LARGE
             && Shares::settling_bytes(component.len(), transitions) <= spare
-            && settle(chain, component, &mut local, x)
+            && settle(chain, component, &mut local, x, spare)
         {
             continue;
         }
@@ -130,17 +131,27 @@ pub(super) fn solve_once(chain: &Chain, inside: &[bool], x: &mut [f64]) -> Resul
     Ok(())
 }
 
-/// Solves a component in place by a few sweeps, or leaves `x` as it was.
-fn settle(chain: &Chain, component: &[u32], local: &mut [u32], x: &mut [f64]) -> bool {
+/// Solves a component in place by a few sweeps, or by a few steps of gradients where sweeps show that these settle soon: a plan of the
+/// elimination costs more. Otherwise `x` is left as it was.
+fn settle(chain: &Chain, component: &[u32], local: &mut [u32], x: &mut [f64], spare: u64) -> bool {
     let leaving: Vec<f64> = component.iter().map(|s| chain.exit_rate(*s as usize)).collect();
     let shares = Shares::within(chain, component, &leaving, local);
-    let Some(found) = shares.settle(&right_side(chain, component, &leaving, x)) else {
-        return false;
-    };
-    for (s, value) in component.iter().zip(found) {
-        x[*s as usize] = value;
+    match shares.settle(&right_side(chain, component, &leaving, x)) {
+        Settled::Solved(found) => {
+            for (s, value) in component.iter().zip(found) {
+                x[*s as usize] = value;
+            }
+            true
+        }
+        Settled::Soon => {
+            let entries = shares.entries();
+            let bytes = Shares::bytes(component.len(), entries) + Gradients::bytes(component.len(), entries);
+            bytes <= spare
+                && Krylov::of(shares, component, &leaving)
+                    .is_some_and(|krylov| krylov.solve(chain, x, LEAST_STEPS))
+        }
+        Settled::No => false,
     }
-    true
 }
 
 /// The components of the states where `inside` holds, and every other state by itself.

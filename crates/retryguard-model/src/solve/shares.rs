@@ -11,11 +11,23 @@ pub(super) const ACCEPTED: f64 = 1e-9;
 const PAIRS: usize = 40;
 /// Sweeps, to and fro, after which it is guessed how many it will take.
 const LOOK: usize = 4;
+/// The guess up to which biconjugate gradients settle in a few dozen steps.
+const SOON: f64 = 400.0;
 /// The relative change at which rounding is all that is left.
 const STILL: f64 = 16.0 * f64::EPSILON;
 
 /// The least value that is believed.
 const LEAST: f64 = 1e-280;
+
+/// What came of a few sweeps.
+pub(super) enum Settled {
+    /// The solution, with its digits proven.
+    Solved(Vec<f64>),
+    /// More sweeps would settle, but biconjugate gradients do so sooner.
+    Soon,
+    /// Sweeps creep, or nothing could be proven.
+    No,
+}
 
 /// The entries of P, row by row.
 #[derive(Default)]
@@ -117,6 +129,10 @@ impl Shares {
         self.starts.len() - 1
     }
 
+    pub(super) fn entries(&self) -> usize {
+        self.columns.len()
+    }
+
     /// One row of P x.
     pub(super) fn spread(&self, i: usize, x: &[f64]) -> f64 {
         let range = self.starts[i]..self.starts[i + 1];
@@ -183,25 +199,33 @@ impl Shares {
 
     /// The solution by a few sweeps, where its digits could be proven: a chain that is driven to its end hands the news of it to every
     /// state within a few of them, however dear its elimination. Where it is not driven, that shows after the first ones.
-    pub(super) fn settle(&self, b: &[f64]) -> Option<Vec<f64>> {
+    pub(super) fn settle(&self, b: &[f64]) -> Settled {
         if b.iter().any(|b| *b < 0.0) {
-            return None;
+            return Settled::No;
         }
         if b.iter().all(|b| *b == 0.0) {
-            return Some(vec![0.0; b.len()]);
+            return Settled::Solved(vec![0.0; b.len()]);
         }
-        let x = self.sweeps(b, STILL)?;
+        match self.sweeps(b, STILL) {
+            Ok(x) => self.proven(b, x).map_or(Settled::No, Settled::Solved),
+            Err(pairs) if pairs <= SOON => Settled::Soon,
+            Err(_) => Settled::No,
+        }
+    }
+
+    fn proven(&self, b: &[f64], x: Vec<f64>) -> Option<Vec<f64>> {
         // Numbers near the least that there are have fewer digits than the proof counts with.
         if x.iter().any(|x| *x < LEAST) {
             return None;
         }
-        let v = self.sweeps(&x, 0.1)?;
+        let v = self.sweeps(&x, 0.1).ok()?;
         let residual = self.distance(b, &x, &x, &mut vec![0.0; b.len()]);
         (self.reach(&v, &x, &[])? * residual <= ACCEPTED).then_some(x)
     }
 
-    /// Sweeps to and fro from 0 until one pair changes no value by more than the part `wanted`.
-    fn sweeps(&self, b: &[f64], wanted: f64) -> Option<Vec<f64>> {
+    /// Sweeps to and fro from 0 until one pair changes no value by more than the part `wanted`. An error where that takes too many: how many
+    /// it would take, as far as the last ones tell.
+    fn sweeps(&self, b: &[f64], wanted: f64) -> Result<Vec<f64>, f64> {
         let mut x = vec![0.0; b.len()];
         let mut before = f64::INFINITY;
         for pair in 1..=PAIRS {
@@ -213,15 +237,19 @@ impl Shares {
                 x[i] = value;
             }
             if change <= wanted {
-                return Some(x);
+                return Ok(x);
             }
             let factor = change / before;
             let more = (wanted / change).ln() / factor.ln();
             if pair >= LOOK && !(factor < 1.0 && pair as f64 + more <= PAIRS as f64) {
-                return None;
+                return Err(if factor < 1.0 {
+                    pair as f64 + more
+                } else {
+                    f64::INFINITY
+                });
             }
             before = change;
         }
-        None
+        Err(f64::INFINITY)
     }
 }

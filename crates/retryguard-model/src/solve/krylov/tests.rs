@@ -9,7 +9,7 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::super::eliminate::{Factor, Made, Room};
 use super::super::gradients::STEPS;
 use super::super::iterate;
-use super::super::shares::ACCEPTED;
+use super::super::shares::{ACCEPTED, Settled};
 use super::*;
 use crate::chain::index;
 
@@ -80,7 +80,10 @@ impl Drawn {
         let mut local = vec![u32::MAX; self.exit.len()];
         let leaving = self.leaving();
         let shares = Shares::within(&self.chain, &self.states(), &leaving, &mut local);
-        shares.settle(&right_side(&self.chain, &self.states(), &leaving, &self.earned))
+        match shares.settle(&right_side(&self.chain, &self.states(), &leaving, &self.earned)) {
+            Settled::Solved(found) => Some(found),
+            Settled::Soon | Settled::No => None,
+        }
     }
 
     fn eliminated(&self) -> Vec<f64> {

@@ -155,7 +155,8 @@ impl Guarded {
         self.end.map_or(patience, |end| patience.min(end))
     }
 
-    /// Claims the key, or sees that it is open and takes the turn to work on it in this process.
+    /// Claims the key; or takes the turn to work on it in this process, and then sees that it is open. In this order, because
+    /// a request that has ended between the two has stored its response.
     async fn enter(
         &self,
         asked: Asked,
@@ -163,14 +164,16 @@ impl Guarded {
         turn: &mut Option<Turn>,
     ) -> Result<Standing, StoreError> {
         let patience = self.patience();
+        if !self.settings.in_transaction {
+            return self.claim(asked, gone, patience).await;
+        }
         loop {
-            let standing = self.claim(asked, gone, patience).await?;
-            if !matches!(standing, Standing::Open(_)) {
-                return Ok(standing);
-            }
             let mut other = match self.in_flight.enter(asked.id, clock::now() + asked.lock) {
                 Ok(mine) => {
-                    *turn = Some(mine);
+                    let standing = self.claim(asked, gone, patience).await?;
+                    if matches!(standing, Standing::Open(_)) {
+                        *turn = Some(mine);
+                    }
                     return Ok(standing);
                 }
                 Err(other) => other,
@@ -182,6 +185,11 @@ impl Guarded {
                 if clock::now() >= patience || gone.is_gone() {
                     return Ok(Standing::Busy(Duration::ZERO));
                 }
+            }
+            // All that have waited look at once. Only where the other left nothing does one of them take the turn.
+            let standing = self.claim(asked, gone, patience).await?;
+            if !matches!(standing, Standing::Open(_)) {
+                return Ok(standing);
             }
         }
     }

@@ -201,17 +201,20 @@ async fn observe(store: Arc<dyn IdempotencyStore>, bug: Bug) -> Result<usize, St
         .route("/pay", post(pay))
         .layer(layer)
         .with_state(world.clone());
-    drive(&app, &world).await;
+    drive(&[app], &world).await;
     let histories = world.histories.lock().unwrap();
     let effects = world.effects.lock().unwrap();
     history::check_all(&histories, &effects)?;
     Ok(histories.values().map(Vec::len).sum())
 }
 
-/// All clients at once; then every key is asked for once more.
-async fn drive(app: &Router, world: &Arc<World>) {
+/// All clients at once, each at one of the servers; then every key is asked for once more.
+async fn drive(apps: &[Router], world: &Arc<World>) {
     let clients: Vec<_> = (0..CLIENTS)
-        .map(|number| tokio::spawn(client(number, app.clone(), world.clone())))
+        .map(|number| {
+            let app = apps[number % apps.len()].clone();
+            tokio::spawn(client(number, app, world.clone()))
+        })
         .collect();
     for client in clients {
         client.await.unwrap();
@@ -219,7 +222,7 @@ async fn drive(app: &Router, world: &Arc<World>) {
     // Work whose client has left runs to its end.
     clock::sleep(Duration::from_millis(50)).await;
     for key in 0..KEYS {
-        ask(app, world, &format!("key {key}"), "request 0", None).await;
+        ask(&apps[0], world, &format!("key {key}"), "request 0", None).await;
     }
 }
 

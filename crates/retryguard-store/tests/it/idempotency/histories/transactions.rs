@@ -16,7 +16,7 @@ use super::{
         backends::{self, Place},
         payments::{Payments, new_effect},
     },
-    Bug, Mutant, World, ask, drive,
+    Bug, CLIENTS, Mutant, World, ask, drive,
 };
 use crate::{clock, history};
 
@@ -51,6 +51,9 @@ const PLANTED: [(Bug, Flaw, bool); 11] = [
     (Bug::None, Flaw::Forgets, true),
     (Bug::None, Flaw::Apart, true),
 ];
+
+/// Two clients at each.
+const SERVERS: usize = CLIENTS / 2;
 
 #[derive(Clone)]
 struct Shop {
@@ -196,17 +199,22 @@ async fn forget(payments: &Payments) {
 async fn observe(place: &Place, payments: &Payments, bug: Bug, flaw: Flaw) -> Result<usize, String> {
     forget(payments).await;
     let world = Arc::new(World::default());
-    let layer = IdempotencyLayer::new(Mutant::new(place.store.clone(), bug))
-        .in_transaction(true)
-        .store_timeout(Duration::from_secs(30));
-    let app = Router::new()
-        .route("/pay", post(pay))
-        .layer(layer)
-        .with_state(Shop {
-            payments: payments.clone(),
-            flaw,
-        });
-    drive(&app, &world).await;
+    let mutant = Arc::new(Mutant::new(place.store.clone(), bug));
+    let server = |_| {
+        let layer = IdempotencyLayer::shared(mutant.clone())
+            .in_transaction(true)
+            .store_timeout(Duration::from_secs(30));
+        Router::new()
+            .route("/pay", post(pay))
+            .layer(layer)
+            .with_state(Shop {
+                payments: payments.clone(),
+                flaw,
+            })
+    };
+    // Within one server the second request waits for the first, so that only several servers need the statement's key.
+    let servers: Vec<Router> = (0..SERVERS).map(server).collect();
+    drive(&servers, &world).await;
     let effects = payments.effects().await;
     let histories = world.histories.lock().unwrap();
     history::check_all(&histories, &effects)?;

@@ -4,11 +4,11 @@
 //! this limit shrink:
 //!
 //! - **Late**: answers take so long that callers give them up. What the target does for them is wasted.
-//! - **Congested**: answers take longer than usual *and* attempts are rejected. Our own attempts stand in the queue
-//!   that rejects them.
+//! - **Congested**: answers take longer than usual *and* attempts are rejected sooner than others are answered. Our own
+//!   attempts stand in the queue that rejects them.
 //!
 //! Latency is read from successes alone. A random failure or a random timeout says nothing about a queue: as long as
-//! what succeeds is as fast as usual, nothing shrinks.
+//! what succeeds comes in time, nothing shrinks.
 //!
 //! Where many attempts fail, an experiment finds out whether fewer at a time would serve more (see `experiment.rs`): that is the
 //! upper limit then.
@@ -125,6 +125,8 @@ struct Abandoned {
 
 /// The share of rejections from which a slow target is congested.
 const REJECTIONS: f64 = 0.05;
+/// A full queue rejects at once. What is rejected after so many times the latency of a success has failed behind the queue.
+const LATE_REJECTION: f64 = 1.5;
 /// What a timeout leaves of the rate at which a client sends, the same for one that makes few calls and would need minutes
 /// for small steps, what a success adds to it, and the least.
 const SLOWER: f64 = 0.7;
@@ -320,6 +322,7 @@ impl Limiter {
         match end {
             End::Success | End::Failed | End::Unrelated => self.rejected -= self.rejected * weight,
             End::TimedOut if !self.may_have_queued(pace) => {}
+            End::Rejected if is_late_rejection(ended, pace, now) => {}
             End::Rejected | End::TimedOut => self.rejected += (1.0 - self.rejected) * weight,
         }
         self.takes = pace.recent();
@@ -441,11 +444,12 @@ impl Limiter {
         self.late > most || pace.is_slow()
     }
 
-    /// Whether an attempt that was not answered in time may have waited in a queue: what succeeds is slow, or too little
-    /// succeeds to say so.
+    /// Whether an attempt that was not answered in time may have waited in a queue: what succeeds is late, or too little
+    /// succeeds to say so. Answers that are slow but in time show a target that works slowly: a few that take far longer say
+    /// nothing of a queue.
     #[cold]
     fn may_have_queued(&self, pace: &Pace) -> bool {
-        pace.is_slow() || pace.recent() > self.late_after(pace) || self.late > LOST
+        pace.recent() > self.late_after(pace) || self.late > LOST
     }
 
     /// From what latency on answers are late.
@@ -507,6 +511,12 @@ const fn trust(retries: guard::State) -> f64 {
         guard::State::Ramping { .. } => 0.5,
         guard::State::Off => 0.2,
     }
+}
+
+/// Whether an attempt was rejected so late that no full queue is the cause. Where no success is known nothing can be said.
+fn is_late_rejection(ended: &Ended, pace: &Pace, now: Instant) -> bool {
+    let took = now.nanos_since(ended.started) as f64;
+    pace.recent() > 0.0 && took > LATE_REJECTION * pace.recent()
 }
 
 /// Attempts that are under way at most, where so many are on average: with room for their variation.

@@ -63,14 +63,7 @@ impl Pace {
     /// them counts for more, because what was read before is old. Times are in nanoseconds: a `Duration` would be taken
     /// apart and put together again with every call.
     #[inline]
-    pub(crate) fn on_end(
-        &mut self,
-        success: bool,
-        timed_out: bool,
-        latency: u64,
-        allowed: Option<u64>,
-        now: Instant,
-    ) -> f64 {
+    pub(crate) fn on_end(&mut self, success: bool, latency: u64, allowed: Option<u64>, now: Instant) -> f64 {
         let gap = now.nanos_since(self.last_end) as f64 * 1e-9;
         self.last_end = now;
         let weight = larger(RECENT, smaller(gap * 0.5, 0.5));
@@ -96,11 +89,6 @@ impl Pace {
             if self.batched >= self.batch_size {
                 self.end_batch();
             }
-        }
-        if timed_out && self.is_slow() {
-            // What succeeds is slow already: this one was slower still. Where successes are as fast as usual, a timeout
-            // is a lost message.
-            follow(&mut self.recent, latency as f64, weight);
         }
         weight
     }
@@ -233,7 +221,7 @@ mod tests {
         for number in 0..400_u64 {
             let now = Instant::from_millis(number * gap);
             let latency = if number % 2 == 0 { 50_000_000 } else { 250_000_000 };
-            pace.on_end(true, false, latency, None, now);
+            pace.on_end(true, latency, None, now);
             slow += u32::from(pace.is_slow());
         }
         slow
@@ -251,7 +239,7 @@ mod tests {
             let mut pace = Pace::default();
             for number in 0..200_u64 {
                 let latency = if number < 100 { 50_000_000 } else { 150_000_000 };
-                pace.on_end(true, false, latency, None, Instant::from_millis(number * gap));
+                pace.on_end(true, latency, None, Instant::from_millis(number * gap));
             }
             assert!(pace.is_slow(), "{gap}");
         }

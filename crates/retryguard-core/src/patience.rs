@@ -127,13 +127,7 @@ mod tests {
         let mut pace = Pace::default();
         let mut patience = Patience::default();
         for _ in 0..8 {
-            pace.on_end(
-                true,
-                false,
-                nanos(millis(100)),
-                Some(nanos(millis(600))),
-                Instant::ZERO,
-            );
+            pace.on_end(true, nanos(millis(100)), Some(nanos(millis(600))), Instant::ZERO);
             patience.on_success(nanos(millis(400)));
         }
         assert!(!patience.is_enough(millis(449), pace.enough(), &rules()));

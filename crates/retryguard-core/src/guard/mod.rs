@@ -356,6 +356,12 @@ impl<S: AsRef<Settings>> Guard<S> {
             .is_some_and(|machine| machine.state() == State::On)
     }
 
+    /// Whether the guard measures and few first attempts fail lately.
+    #[inline]
+    pub(crate) fn fails_seldom(&self) -> bool {
+        self.response().is_some_and(response::Machine::fails_seldom)
+    }
+
     /// Whether the guard measures and enough attempts succeed lately for a retry to be worth its price.
     #[inline]
     pub(crate) fn is_answered(&self) -> bool {

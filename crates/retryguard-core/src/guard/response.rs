@@ -124,6 +124,8 @@ struct Measured {
 
 /// Nothing is measured while fewer first attempts fail.
 const LITTLE: f64 = 0.02;
+/// While fewer first attempts fail, retries add little to a queue.
+const SELDOM: f64 = 0.15;
 /// What is left of counts after one more measured pair.
 const KEPT: f64 = 0.9;
 /// How many standard errors below the price make it clear that retries add too little, and how many above it that they
@@ -174,6 +176,11 @@ impl Machine {
 
     pub(super) const fn gain(&self) -> Gain {
         self.gain
+    }
+
+    /// Whether so few first attempts fail that retries add little load.
+    pub(super) fn fails_seldom(&self) -> bool {
+        self.failing < SELDOM
     }
 
     /// Whether enough attempts succeed lately.

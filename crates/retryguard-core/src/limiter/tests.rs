@@ -32,7 +32,6 @@ impl Client {
         let ends = started.after(Duration::from_millis(millis));
         let weight = self.pace.on_end(
             end == End::Success,
-            end == End::TimedOut,
             ends.nanos_since(started),
             Some(nanos(ALLOWED)),
             ends,
@@ -58,42 +57,59 @@ fn busy() -> Client {
     client
 }
 
-#[test]
-fn lost_messages_beside_answers_of_nearly_the_usual_speed_do_not_shrink_it() {
+/// Attempts of which every fifth runs out of its time, while the others take `millis`.
+fn with_timeouts(millis: u64) -> Client {
     let mut client = busy();
     for number in 0..200 {
-        let lost = number % 5 == 4;
-        client.attempt(
-            if lost { End::TimedOut } else { End::Success },
-            if lost { 1000 } else { 27 },
-        );
+        if number % 5 == 4 {
+            client.attempt(End::TimedOut, 1000);
+        } else {
+            client.attempt(End::Success, millis);
+        }
     }
+    client
+}
+
+#[test]
+fn lost_messages_beside_answers_of_nearly_the_usual_speed_do_not_shrink_it() {
+    let client = with_timeouts(27);
     assert_eq!(client.limiter.places(), 1000);
+}
+
+/// Attempts of which every fifth is rejected after so long, while the others take `millis`.
+fn with_rejections(after: u64, millis: u64) -> Client {
+    let mut client = busy();
+    for number in 0..200 {
+        if number % 5 == 4 {
+            client.attempt(End::Rejected, after);
+        } else {
+            client.attempt(End::Success, millis);
+        }
+    }
+    client
 }
 
 #[test]
 fn rejections_beside_the_same_answers_do() {
-    let mut client = busy();
-    for number in 0..200 {
-        let rejected = number % 5 == 4;
-        client.attempt(
-            if rejected { End::Rejected } else { End::Success },
-            if rejected { 1 } else { 27 },
-        );
-    }
+    let client = with_rejections(1, 27);
     assert!(client.limiter.places() < 20, "{}", client.limiter.places());
 }
 
 #[test]
-fn timeouts_beside_slow_answers_do() {
-    let mut client = busy();
-    for number in 0..200 {
-        let late = number % 5 == 4;
-        client.attempt(
-            if late { End::TimedOut } else { End::Success },
-            if late { 1000 } else { 300 },
-        );
-    }
+fn rejections_later_than_slow_answers_do_not() {
+    assert!(with_rejections(300, 300).limiter.places() < 20);
+    assert_eq!(with_rejections(600, 300).limiter.places(), 1000);
+}
+
+#[test]
+fn timeouts_beside_slow_answers_do_not() {
+    let client = with_timeouts(300);
+    assert_eq!(client.limiter.places(), 1000);
+}
+
+#[test]
+fn timeouts_beside_late_answers_do() {
+    let client = with_timeouts(500);
     assert!(client.limiter.places() < 20, "{}", client.limiter.places());
 }
 

@@ -10,7 +10,7 @@ use crate::{
     bulkhead::{Place, Ticket, Waiter},
     chance::Chance,
     criticality::Criticality,
-    guard::Arm,
+    guard::{Arm, Guard},
     refusal::Refusal,
     time::Instant,
 };
@@ -264,8 +264,9 @@ impl Target {
         if self.is_productive() {
             return Ok(None);
         }
-        if self.measures() && self.pace.is_slow() {
-            // A queue stands, and the retry would stand in it.
+        let seldom = self.guard.as_ref().is_some_and(Guard::fails_seldom);
+        if self.measures() && self.pace.is_slow() && !seldom {
+            // A queue stands, and many retries would stand in it.
             return Err(Refusal::Guard);
         }
         match &mut self.budget {

@@ -54,9 +54,7 @@ impl Target {
         let allowed =
             (permit.kind == AttemptKind::First && ends != Instant::NEVER).then(|| ends.nanos_since(started));
         let timed_out = failure.is_some_and(|failure| failure.kind == FailureKind::Timeout);
-        let weight = self
-            .pace
-            .on_end(failure.is_none(), timed_out, latency, allowed, now);
+        let weight = self.pace.on_end(failure.is_none(), latency, allowed, now);
         // A probe of a target that is down says nothing of load.
         let speaks = !permit.is_probe();
         let below = failure.is_some_and(|failure| failure.hints.retried_below > 0);

@@ -44,7 +44,7 @@ impl Client {
             self.failing += (f64::from(u8::from(!success)) - self.failing) / 32.0;
             if success {
                 self.pace
-                    .on_end(true, false, LATENCY, None, Instant::from_nanos(self.now));
+                    .on_end(true, LATENCY, None, Instant::from_nanos(self.now));
             }
             let ended = Ended {
                 success,
@@ -158,7 +158,7 @@ fn a_client_with_few_attempts_tries_nothing() {
 fn slots_follow_latency_and_traffic_within_their_bounds() {
     let slot = |latency: u64, gap: f64| {
         let mut pace = Pace::default();
-        pace.on_end(true, false, latency, None, Instant::from_secs(1));
+        pace.on_end(true, latency, None, Instant::from_secs(1));
         let traffic = Traffic {
             failing: 0.5,
             in_a_row: 0,

@@ -102,6 +102,20 @@ const CLOCK: Option<WallClock> = Some(WallClock {
 });
 
 #[test]
+fn a_few_failures_of_a_target_that_has_become_slow_are_retried() {
+    let slow = |now: u64| if now < 20_000 { LATENCY } else { 10 * LATENCY };
+    let (_, succeeded, attempts) = run_with(CLOCK, 30, slow, |now, chance| {
+        if now >= 20_000 && chance.happens(Ratio::percent(5)) {
+            failed(FailureKind::Timeout)
+        } else {
+            Outcome::Success
+        }
+    });
+    assert!(succeeded > 0.99, "{succeeded}");
+    assert!(attempts < 1.1, "{attempts}");
+}
+
+#[test]
 fn random_failures_are_retried_beyond_the_budget() {
     let random = |_: u64, chance: &mut SplitMix| {
         if chance.happens(Ratio::percent(40)) {

@@ -17,8 +17,8 @@ pub(crate) struct Pace {
     /// The time that first attempts are allowed, in nanoseconds; zero where it is not known.
     allowed: f64,
     batch: f64,
-    batched: u32,
-    batch_size: u32,
+    batched: u8,
+    batch_size: u8,
     last_end: Instant,
     /// The latency of the last success.
     last: f64,
@@ -29,8 +29,8 @@ pub(crate) struct Pace {
 /// Of how many successes the recent latency is averaged.
 const RECENT: f64 = 1.0 / 16.0;
 /// Successes in a batch; the first ones are smaller, so that a client with few calls knows something soon.
-const BATCH: u32 = 32;
-const FIRST_BATCH: u32 = 8;
+const BATCH: u8 = 32;
+const FIRST_BATCH: u8 = 8;
 /// How many times the recent latency an attempt should have left: one in a hundred of exponential times is longer.
 const MARGIN: f64 = 5.0;
 /// Answers that take so many times as long as usual come from a queue.

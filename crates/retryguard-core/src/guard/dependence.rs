@@ -9,7 +9,7 @@
 //! queue that it leaves behind harms the next one.
 
 /// Attempts that ended while answers were fast, and while they were slow.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Dependence {
     /// The typical latency of recent successes, in nanoseconds.
     typical: f64,
@@ -17,7 +17,7 @@ pub(super) struct Dependence {
     slow: Side,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Side {
     ended: f64,
     failed: f64,
@@ -35,6 +35,13 @@ const CLEAR: f64 = 2.5;
 const MORE: f64 = 1.5;
 
 impl Dependence {
+    /// Nothing is known.
+    pub(super) const NONE: Self = Self {
+        typical: 0.0,
+        fast: Side::NONE,
+        slow: Side::NONE,
+    };
+
     /// An attempt has ended while successes took `recent` nanoseconds. `failed`: in a way that may come from load.
     pub(super) fn on_end(&mut self, failed: bool, recent: f64) {
         if recent == 0.0 {
@@ -72,6 +79,11 @@ impl Dependence {
 }
 
 impl Side {
+    const NONE: Self = Self {
+        ended: 0.0,
+        failed: 0.0,
+    };
+
     /// The share that failed. Never none and never all: half a failure and half a success more than were seen.
     fn share(&self) -> f64 {
         (self.failed + 0.5) / (self.ended + 1.0)
@@ -84,7 +96,7 @@ mod tests {
 
     /// Answers that are fast and slow by turns, twenty attempts each, of which so many fail.
     fn fed(fast: u32, slow: u32) -> Dependence {
-        let mut dependence = Dependence::default();
+        let mut dependence = Dependence::NONE;
         for number in 0..800 {
             let (failing, recent) = if number / 20 % 2 == 0 {
                 (fast, 50e6)
@@ -113,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_few_attempts_say_nothing() {
-        let mut dependence = Dependence::default();
+        let mut dependence = Dependence::NONE;
         for number in 0..15 {
             dependence.on_end(number > 8, 1e6 * f64::from(number));
         }

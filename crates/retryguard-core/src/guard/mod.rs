@@ -221,7 +221,7 @@ pub struct Guard<S = Settings> {
 enum Machine {
     Algorithm1(Algorithm1),
     Hysteresis(Box<hysteresis::Machine>),
-    Response(Box<response::Machine>),
+    Response(response::Machine),
 }
 
 impl AsRef<Self> for Settings {
@@ -237,7 +237,7 @@ impl<S: AsRef<Settings>> Guard<S> {
         let machine = match settings.as_ref().mode {
             Mode::Algorithm1 { .. } => Machine::Algorithm1(Algorithm1::default()),
             Mode::Hysteresis(_) => Machine::Hysteresis(Box::new(hysteresis::Machine::new(now))),
-            Mode::Response(rules) => Machine::Response(Box::new(response::Machine::new(&rules))),
+            Mode::Response(rules) => Machine::Response(response::Machine::new(&rules)),
         };
         Self { settings, machine }
     }
@@ -251,7 +251,7 @@ impl<S: AsRef<Settings>> Guard<S> {
             Mode::Hysteresis(rules) => {
                 Machine::Hysteresis(Box::new(hysteresis::Machine::resume(state, &rules, now)))
             }
-            Mode::Response(rules) => Machine::Response(Box::new(response::Machine::new(&rules))),
+            Mode::Response(rules) => Machine::Response(response::Machine::new(&rules)),
         };
         Self { settings, machine }
     }

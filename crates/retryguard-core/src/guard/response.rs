@@ -84,7 +84,7 @@ pub struct Gain {
 }
 
 /// First attempts and retries that started in the slots of one arm, and their successes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Counts {
     firsts: f64,
     firsts_succeeded: f64,
@@ -95,14 +95,31 @@ struct Counts {
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     state: State,
-    /// What was measured, once attempts have failed. On the heap: most clients of a large simulation never meet that.
-    measured: Option<Box<Measured>>,
+    guess: Guess,
     clock: Option<WallClock>,
     /// The slot in force, in nanoseconds.
     slot: u64,
     /// The pair that runs, and when it ends in the driver's time.
     pair: u64,
     pair_ends: Instant,
+    /// Made once an attempt has failed. On the heap: most clients of a large simulation never meet that.
+    trouble: Option<Box<Trouble>>,
+}
+
+/// What the gain is taken for before any attempt has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Guess {
+    /// No pair has ended.
+    First,
+    /// Answers come as fast as usual.
+    Fast,
+    /// Answers are slower than usual.
+    Slow,
+}
+
+/// What is known of failures and of retries.
+#[derive(Debug, Clone)]
+struct Trouble {
     /// The share of first attempts that failed lately, and of retries that succeeded.
     failing: f64,
     retries_succeed: f64,
@@ -113,13 +130,27 @@ pub(crate) struct Machine {
     /// The share of recent failures that may speak of load.
     loaded: f64,
     gain: Gain,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Measured {
     low: Counts,
     high: Counts,
     dependence: Dependence,
+}
+
+impl Trouble {
+    /// What is taken for granted before any attempt has failed.
+    const NONE: Self = Self {
+        failing: 0.0,
+        retries_succeed: 0.5,
+        retried: 0,
+        succeeding: 1.0,
+        loaded: 1.0,
+        gain: Gain {
+            value: 0.5,
+            error: GUESS_ERROR,
+        },
+        low: Counts::NONE,
+        high: Counts::NONE,
+        dependence: Dependence::NONE,
+    };
 }
 
 /// Nothing is measured while fewer first attempts fail.
@@ -153,39 +184,48 @@ impl Machine {
     pub(super) fn new(rules: &Response) -> Self {
         Self {
             state: State::Ramping { step: 0 },
-            measured: None,
+            guess: Guess::First,
             clock: None,
             slot: nanos(rules.slot).max(1),
             pair: 0,
             pair_ends: Instant::ZERO,
-            failing: 0.0,
-            retries_succeed: 0.5,
-            retried: 0,
-            loaded: 1.0,
-            succeeding: 1.0,
-            gain: Gain {
-                value: 0.5,
-                error: GUESS_ERROR,
-            },
+            trouble: None,
         }
+    }
+
+    /// What is known of failures and of retries.
+    fn known(&self) -> &Trouble {
+        static NONE: Trouble = Trouble::NONE;
+        self.trouble.as_deref().unwrap_or(&NONE)
+    }
+
+    /// The share of first attempts that failed lately.
+    #[inline]
+    fn failing(&self) -> f64 {
+        self.trouble.as_ref().map_or(0.0, |trouble| trouble.failing)
     }
 
     pub(super) const fn state(&self) -> State {
         self.state
     }
 
-    pub(super) const fn gain(&self) -> Gain {
-        self.gain
+    pub(super) fn gain(&self) -> Gain {
+        match (&self.trouble, self.guess) {
+            (Some(trouble), _) => trouble.gain,
+            (None, Guess::First) => Trouble::NONE.gain,
+            (None, Guess::Fast) => Trouble::NONE.guess(false),
+            (None, Guess::Slow) => Trouble::NONE.guess(true),
+        }
     }
 
     /// Whether so few first attempts fail that retries add little load.
     pub(super) fn fails_seldom(&self) -> bool {
-        self.failing < SELDOM
+        self.failing() < SELDOM
     }
 
     /// Whether enough attempts succeed lately.
     pub(super) fn is_answered(&self, rules: &Response) -> bool {
-        self.succeeding > rules.price.as_f64()
+        self.known().succeeding > rules.price.as_f64()
     }
 
     pub(super) fn set_clock(&mut self, clock: Option<WallClock>) {
@@ -199,7 +239,7 @@ impl Machine {
     /// The arm of an attempt that starts now.
     #[inline]
     pub(super) fn arm(&self, now: Instant) -> Arm {
-        if self.failing < LITTLE {
+        if self.failing() < LITTLE {
             return Arm::Neither;
         }
         self.arm_of(now)
@@ -260,7 +300,7 @@ impl Machine {
     /// When a retry that falls due at `at` is sent: then, or in the next high slot.
     #[inline]
     pub(super) fn put_off(&self, at: Instant, chance: &mut impl Chance) -> Instant {
-        if self.failing < LITTLE {
+        if self.failing() < LITTLE {
             return at;
         }
         self.next_high(at, chance)
@@ -284,7 +324,8 @@ impl Machine {
 
     #[inline]
     pub(super) fn on_start(&mut self, first: bool, arm: Arm) {
-        if let Some(counts) = self.counts(arm) {
+        // An attempt has an arm only where others have failed.
+        if let Some(counts) = self.trouble.as_mut().and_then(|it| it.counts(arm)) {
             if first {
                 counts.firsts += 1.0;
             } else {
@@ -303,31 +344,16 @@ impl Machine {
         rules: &Response,
         now: Instant,
     ) -> Option<Decision> {
-        let success = failure.is_none();
-        let loaded =
-            failure.is_some_and(|it| matches!(it.kind, FailureKind::Overload | FailureKind::Timeout));
-        if self.failing >= LITTLE {
-            let measured = self.measured.get_or_insert_default();
-            measured.dependence.on_end(loaded, pace.recent());
-        }
-        if !success {
-            self.loaded += (f64::from(u8::from(loaded)) - self.loaded) * 4.0 * RECENT;
-        }
-        self.succeeding += (f64::from(u8::from(success)) - self.succeeding) * 4.0 * RECENT;
-        if first {
-            self.failing += (f64::from(u8::from(!success)) - self.failing) * RECENT;
-        } else {
-            self.retried = self.retried.saturating_add(1);
-            // The first retries count for more: little is known before them.
-            let weight = RECENT.max(1.0 / (f64::from(self.retried) + 2.0));
-            self.retries_succeed += (f64::from(u8::from(success)) - self.retries_succeed) * weight;
-        }
-        if success && let Some(counts) = self.counts(arm) {
-            if first {
-                counts.firsts_succeeded += 1.0;
-            } else {
-                counts.retries_succeeded += 1.0;
-            }
+        // A first attempt that succeeds changes nothing as long as none has failed.
+        if self.trouble.is_some() || !first || failure.is_some() {
+            let gain = self.gain();
+            let trouble = self.trouble.get_or_insert_with(|| {
+                Box::new(Trouble {
+                    gain,
+                    ..Trouble::NONE
+                })
+            });
+            trouble.on_end(first, arm, failure, pace.recent());
         }
         if now < self.pair_ends {
             return None;
@@ -352,27 +378,16 @@ impl Machine {
             Reason::Load
         } else {
             Reason::Gain {
-                thousandths: (self.gain.value * 1000.0).round() as i32,
-                error: (self.gain.error * 1000.0).round() as u32,
+                thousandths: (self.gain().value * 1000.0).round() as i32,
+                error: (self.gain().error * 1000.0).round() as u32,
             }
         };
         Some(Decision { from, to, reason })
     }
 
-    #[inline]
-    fn counts(&mut self, arm: Arm) -> Option<&mut Counts> {
-        match arm {
-            Arm::Neither => None,
-            Arm::Low => Some(&mut self.measured.get_or_insert_default().low),
-            Arm::High => Some(&mut self.measured.get_or_insert_default().high),
-        }
-    }
-
     /// Whether attempts clearly fail more often while answers are slow.
     fn comes_from_load(&self) -> bool {
-        self.measured
-            .as_ref()
-            .is_some_and(|measured| measured.dependence.is_clear())
+        self.known().dependence.is_clear()
     }
 
     #[cold]
@@ -384,9 +399,9 @@ impl Machine {
         };
         if pair != self.pair
             && self.measures(self.pair)
-            && let Some(measured) = &mut self.measured
+            && let Some(trouble) = &mut self.trouble
         {
-            for counts in [&mut measured.low, &mut measured.high] {
+            for counts in [&mut trouble.low, &mut trouble.high] {
                 counts.firsts *= KEPT;
                 counts.firsts_succeeded *= KEPT;
                 counts.retries *= KEPT;
@@ -422,58 +437,113 @@ impl Machine {
     }
 
     fn decide(&mut self, pace: &Pace, rules: &Response) {
-        self.gain = self.estimate(pace);
+        let is_slow = pace.is_slow();
+        match &mut self.trouble {
+            Some(trouble) => trouble.gain = trouble.estimate(is_slow),
+            None => self.guess = if is_slow { Guess::Slow } else { Guess::Fast },
+        }
+        let (known, gain) = (self.known(), self.gain());
         let price = rules.price.as_f64();
-        let above = (self.gain.value - price) / self.gain.error;
+        let above = (gain.value - price) / gain.error;
         self.state = if self.clock.is_none() {
             State::Ramping { step: 0 }
-        } else if self.succeeding < price / 4.0 {
+        } else if known.succeeding < price / 4.0 {
             // Hardly anything succeeds: no retry can add more than that, whatever was guessed before the first one ended.
             State::Off
-        } else if self.comes_from_load() {
+        } else if known.dependence.is_clear() {
             State::Off
-        } else if above > CLEAR_HELP && self.retried >= TRIED {
+        } else if above > CLEAR_HELP && known.retried >= TRIED {
             State::On
-        } else if above < -CLEAR || self.succeeding < price || self.retries_succeed < price + MARGIN {
+        } else if above < -CLEAR || known.succeeding < price || known.retries_succeed < price + MARGIN {
             State::Off
         } else {
             State::Ramping { step: 0 }
         };
     }
+}
 
-    /// The measured gain, together with the guess that stands before it: retries go on as they went lately, unless
-    /// answers are slower than usual, which is a queue that retries stand in.
-    fn estimate(&self, pace: &Pace) -> Gain {
-        let (guess, guess_error) = if pace.is_slow() {
-            (0.0, GUESS_ERROR)
-        } else {
-            (self.retries_succeed, 0.2 + 0.1 * self.loaded)
-        };
-        let guess_alone = Gain {
-            value: guess,
-            error: guess_error,
-        };
-        let Some(Measured { low, high, .. }) = self.measured.as_deref() else {
-            return guess_alone;
-        };
-        let more = high.per_first(high.retries) - low.per_first(low.retries);
-        let guess_weight = 1.0 / (guess_error * guess_error);
-        if high.firsts < 4.0 || low.firsts < 4.0 || more <= 0.02 {
-            return guess_alone;
+impl Trouble {
+    fn on_end(&mut self, first: bool, arm: Arm, failure: Option<&Failure>, recent: f64) {
+        let success = failure.is_none();
+        let loaded =
+            failure.is_some_and(|it| matches!(it.kind, FailureKind::Overload | FailureKind::Timeout));
+        if self.failing >= LITTLE {
+            self.dependence.on_end(loaded, recent);
         }
+        if !success {
+            self.loaded += (f64::from(u8::from(loaded)) - self.loaded) * 4.0 * RECENT;
+        }
+        self.succeeding += (f64::from(u8::from(success)) - self.succeeding) * 4.0 * RECENT;
+        if first {
+            self.failing += (f64::from(u8::from(!success)) - self.failing) * RECENT;
+        } else {
+            self.retried = self.retried.saturating_add(1);
+            // The first retries count for more: little is known before them.
+            let weight = RECENT.max(1.0 / (f64::from(self.retried) + 2.0));
+            self.retries_succeed += (f64::from(u8::from(success)) - self.retries_succeed) * weight;
+        }
+        if success && let Some(counts) = self.counts(arm) {
+            if first {
+                counts.firsts_succeeded += 1.0;
+            } else {
+                counts.retries_succeeded += 1.0;
+            }
+        }
+    }
+
+    #[inline]
+    const fn counts(&mut self, arm: Arm) -> Option<&mut Counts> {
+        match arm {
+            Arm::Neither => None,
+            Arm::Low => Some(&mut self.low),
+            Arm::High => Some(&mut self.high),
+        }
+    }
+
+    /// The guess that stands before any measurement: retries go on as they went lately, unless answers are slower than usual,
+    /// which is a queue that retries stand in.
+    fn guess(&self, is_slow: bool) -> Gain {
+        if is_slow {
+            return Gain {
+                value: 0.0,
+                error: GUESS_ERROR,
+            };
+        }
+        Gain {
+            value: self.retries_succeed,
+            error: 0.2 + 0.1 * self.loaded,
+        }
+    }
+
+    /// The measured gain, together with the guess.
+    fn estimate(&self, is_slow: bool) -> Gain {
+        let guess = self.guess(is_slow);
+        let (low, high) = (&self.low, &self.high);
+        let more = high.per_first(high.retries) - low.per_first(low.retries);
+        if high.firsts < 4.0 || low.firsts < 4.0 || more <= 0.02 {
+            return guess;
+        }
+        let guess_weight = 1.0 / (guess.error * guess.error);
         let succeeded =
             |counts: &Counts| counts.per_first(counts.firsts_succeeded + counts.retries_succeeded);
         let measured = (succeeded(high) - succeeded(low)) / more;
         let variance = (high.variance() + low.variance()) / (more * more);
         let weight = 1.0 / variance;
         Gain {
-            value: (measured * weight + guess * guess_weight) / (weight + guess_weight),
+            value: (measured * weight + guess.value * guess_weight) / (weight + guess_weight),
             error: (1.0 / (weight + guess_weight)).sqrt(),
         }
     }
 }
 
 impl Counts {
+    const NONE: Self = Self {
+        firsts: 0.0,
+        firsts_succeeded: 0.0,
+        retries: 0.0,
+        retries_succeeded: 0.0,
+    };
+
     fn per_first(&self, count: f64) -> f64 {
         count / self.firsts.max(1.0)
     }

@@ -68,8 +68,8 @@ enum Command {
         #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..))]
         kills: u32,
     },
-    /// Measures the simulator, SimPy, nexosim and a bare loop on the same queue: writes docs/evidence/simulator-speed.md. Fails below
-    /// the ratios wanted.
+    /// Measures the simulator, SimPy, nexosim and a bare loop on the same queue, and with clients that protect themselves: writes
+    /// docs/evidence/simulator-speed.md. Fails below the ratios wanted, and where the results do not agree.
     SimulatorSpeed,
     /// Measures the model checker and Storm on the same files: writes docs/evidence/model-checker-speed.md. Fails below the ratios
     /// wanted.

@@ -22,12 +22,31 @@ use retryguard_sim::{
     streams::{Purpose, Seed},
 };
 
-/// `speed [EVENTS]` measures the bare loop and ours, once each; `speed EVENTS CLIENTS` ours with so many clients, in a process
+/// `speed guarded [EVENTS] [CLIENTS]` measures clients that protect themselves: under the default policy, under the rules that are also
+/// written for other simulators, and under a policy that keeps no state; beside each speed the attempts of a call and the share of calls
+/// that failed. `speed [EVENTS]` measures the bare loop and ours, once each; `speed EVENTS CLIENTS` ours with so many clients, in a process
 /// of its own because memory that was used once is used again.
 fn main() {
     let argument = |number| std::env::args().nth(number);
     if argument(1).as_deref() == Some("growth") {
         return print!("{}", growth());
+    }
+    if argument(1).as_deref() == Some("guarded") {
+        let events = argument(2).and_then(|it| it.parse().ok()).unwrap_or(3e6);
+        let clients = argument(3).and_then(|it| it.parse().ok()).unwrap_or(1000);
+        for (name, policy) in [
+            ("ours-default", DEFAULT),
+            ("ours-same-rules", PLAIN_RULES),
+            ("ours-no-state", POLICY),
+        ] {
+            let (speed, run) = measured(&closed_world(clients, events, &FAILING, policy));
+            println!(
+                "{name} {speed:.0} {:.5} {:.5}",
+                run.services[0].attempts as f64 / run.calls as f64,
+                (run.rejected + run.failed) as f64 / run.calls as f64
+            );
+        }
+        return;
     }
     let events: f64 = argument(1).and_then(|it| it.parse().ok()).unwrap_or(3e6);
     if let Some(clients) = argument(2).and_then(|it| it.parse().ok()) {
@@ -60,12 +79,18 @@ fn open_world(events: f64) -> String {
 
 /// As many clients as wanted, who together call as often.
 fn closed_world(clients: u32, events: f64, load: &Load, policy: &str) -> String {
-    let Load { rate, workers, time } = load;
+    let Load {
+        rate,
+        workers,
+        time,
+        errors,
+        each,
+    } = load;
     let think = f64::from(clients) / rate;
-    let seconds = events / rate / 3.4;
+    let seconds = events / rate / each;
     format!(
-        "duration: {seconds:.0}s\ndrain: 0s\nstep: {:.0}s\nservices:\n  b: {{workers: {workers}, queue: 49, time: {{exponential: \
-         {time}}}}}\nclients:\n  a: {{calls: b, users: {clients}, think: {{exponential: {think:.0}s}}}}\n{policy}",
+        "duration: {seconds:.0}s\ndrain: 0s\nstep: {:.0}s\nservices:\n  b: {{workers: {workers}, queue: 49, errors: {errors}, time: \
+         {{exponential: {time}}}}}\nclients:\n  a: {{calls: b, users: {clients}, think: {{exponential: {think:.0}s}}}}\n{policy}",
         (seconds / 100.0).max(1.0)
     )
 }
@@ -77,11 +102,20 @@ const POLICY: &str = "policies:\n  - name: p\n    policy: {maxRetries: 3, initia
 const DEFAULT: &str =
     "policies:\n  - name: p\n    policy: {maxRetries: 3, initialDelay: 1s, maxDelay: 1h, deadline: off}\n";
 
+/// The rules of `guarded_simpy.py` in the folder of the other simulators.
+const PLAIN_RULES: &str = "policies:\n  - name: p\n    policy: {maxRetries: 3, initialDelay: 1s, maxDelay: 1h, deadline: off, guard: \
+                           {mode: algorithm1}, breaker: {trip: rate, openForAtMost: 5s, closeAfter: 1}, bulkhead: off, server: \
+                           off}\n";
+
 /// How often all clients together call, in a second, and what the service can do.
 struct Load {
     rate: f64,
     workers: u32,
     time: &'static str,
+    /// The share of requests that it fails at.
+    errors: &'static str,
+    /// Events of a call.
+    each: f64,
 }
 
 /// More calls than the service can do.
@@ -89,6 +123,8 @@ const OVERLOADED: Load = Load {
     rate: 1.5,
     workers: 1,
     time: "1s",
+    errors: "0%",
+    each: 3.4,
 };
 
 /// No call is rejected, so that every policy makes the same calls. Ten million clients think for a week each.
@@ -96,6 +132,15 @@ const LIGHT: Load = Load {
     rate: 15.0,
     workers: 10,
     time: "100ms",
+    errors: "0%",
+    each: 3.4,
+};
+
+/// One request in ten fails, so that clients have something to decide.
+const FAILING: Load = Load {
+    errors: "10%",
+    each: 2.2,
+    ..LIGHT
 };
 
 /// The page about growth. Each row is a process of its own; the best of three runs.
@@ -149,13 +194,19 @@ under the default policy, divided by the clients; a client that has not called y
 ";
 
 fn world(text: &str) -> f64 {
+    measured(text).0
+}
+
+/// Events a second, and what came of the run.
+fn measured(text: &str) -> (f64, engine::Run) {
     let scenario =
         Scenario::parse(text, "speed", &mut |_| Err(String::new())).expect("the scenario is written here");
     let began = processor_seconds();
     let run = engine::run(&scenario.world, &scenario.policies[0], &[], Seed(1));
     let took = processor_seconds() - began;
     let service = &run.services[0];
-    (service.attempts + service.succeeded) as f64 / took
+    let events = service.attempts + service.succeeded + service.failed;
+    (events as f64 / took, run)
 }
 
 /// The least that could be: a binary heap of times, one array of calls, and the arithmetic.

@@ -1,13 +1,14 @@
-//! The simulator beside others on one and the same queue with retries: logical events a second, as ratios.
+//! The simulator beside others on the same queue with retries: logical events a second, as ratios.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, bail};
 
+use super::guarded;
+use super::programs::{Speeds, run};
 use xtask::shell;
 
 /// The version of SimPy; the cached environment is keyed by it.
@@ -115,6 +116,13 @@ pub(crate) fn race() -> anyhow::Result<()> {
             short.push(format!("{slower:.2} times slower with {number} clients"));
         }
     }
+    let programs = guarded::Programs {
+        python: &python,
+        nexosim: nexosim.with_file_name("guarded"),
+        nexosim_lto: whole.with_file_name("guarded"),
+        ours: &ours,
+    };
+    guarded::race(&programs, &mut page, &mut short)?;
     page += &if short.is_empty() {
         "\nEverything is as fast as wanted.\n".to_owned()
     } else {
@@ -126,32 +134,6 @@ pub(crate) fn race() -> anyhow::Result<()> {
         bail!("slower than wanted: {}", short.join("; "));
     }
     Ok(())
-}
-
-/// The speeds that were printed under each name.
-#[derive(Default)]
-struct Speeds(BTreeMap<String, Vec<f64>>);
-
-impl Speeds {
-    fn note(&mut self, text: &str, suffix: &str) {
-        for line in text.lines() {
-            let mut words = line.split_whitespace();
-            if let (Some(name), Some(Ok(speed))) = (words.next(), words.next().map(str::parse::<f64>)) {
-                self.0.entry(format!("{name}{suffix}")).or_default().push(speed);
-            }
-        }
-    }
-
-    /// The best and the middle one.
-    fn of(&self, name: &str) -> anyhow::Result<(f64, f64)> {
-        let mut all = self
-            .0
-            .get(name)
-            .with_context(|| format!("{name} printed no speed"))?
-            .clone();
-        all.sort_by(f64::total_cmp);
-        Ok((all[all.len() - 1], all[all.len() / 2]))
-    }
 }
 
 fn build_nexosim(folder: &Path, profile: &[(&str, &OsStr)]) -> anyhow::Result<PathBuf> {
@@ -190,21 +172,6 @@ fn simpy(target: &Path) -> anyhow::Result<PathBuf> {
     Ok(python)
 }
 
-fn run(program: &Path, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    if !output.status.success() {
-        bail!(
-            "{} failed: {}",
-            program.display(),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    Ok(String::from_utf8(output.stdout)?)
-}
-
 const HEAD: &str = "\
 # The simulator beside others
 
@@ -225,7 +192,7 @@ stands beside it. The ratio is our speed over theirs.
 const CLIENTS_HEAD: &str = "
 The same queue, called by so many clients who think and wait each by themselves, all at the same time: the best of twelve runs, and
 the memory that a client takes (that of the whole world, divided by the clients). The policy keeps nothing from one call to the next, so
-that all of them share one target; where it does, each client that calls has a target of its own, of about 640 bytes.
+that all of them share one target; where it does, each client that calls has a target of its own, of about 590 bytes.
 
 | clients | events a second | slower than the first | bytes a client |
 | --- | --- | --- | --- |

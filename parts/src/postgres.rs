@@ -106,7 +106,7 @@ impl Postgres {
             .collect()
     }
 
-    /// Stops it without waiting for its clients, who lose their connections.
+    /// Stops it without waiting for its clients, which lose their connections.
     pub fn stop(&mut self) {
         self.process.interrupt(Duration::from_secs(20));
     }

@@ -50,7 +50,7 @@ pub enum Trip {
     /// This many failures in a row.
     Consecutive(u32),
     /// This many failures and no success between them: the target is down. More are needed where random failures
-    /// are common, so that a run of bad luck is not taken for an outage. While it is open, probes come as often as a
+    /// are common, so that a random run of failures is not taken for an outage. While it is open, probes come as often as a
     /// small share of the usual attempts did.
     Silence(u32),
     /// This many failures in a window, whatever succeeded beside them. Trips on volume alone, so a busy

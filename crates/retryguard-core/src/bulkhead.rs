@@ -88,7 +88,7 @@ pub enum Place {
 pub struct Bulkhead<S = Settings> {
     settings: S,
     taken: u32,
-    /// Those who wait, once one has. On the heap, like the limits: a large simulation has a bulkhead for each client.
+    /// The waiting calls, once there has been one. On the heap, like the limits: a large simulation has a bulkhead for each client.
     queue: Option<Box<Queue>>,
     gradient: Option<Box<Gradient>>,
     limiter: Option<Box<Limiter>>,
@@ -319,7 +319,7 @@ impl<S: AsRef<Settings>> Bulkhead<S> {
         Ok(Place::Queued)
     }
 
-    /// Gives a place back. The driver then asks [`Bulkhead::grant`] who comes next.
+    /// Gives a place back. The driver then asks [`Bulkhead::grant`] which call is next.
     #[inline]
     pub fn release(&mut self) {
         debug_assert!(self.taken > 0, "a place is given back once");

@@ -2,7 +2,7 @@
 //!
 //! A caller chooses its own deadline, and may choose one that no healthy target can meet: 5 ms from outside must not
 //! open the breaker for all callers. Yet a target that swallows requests is only ever seen as timeouts, and if callers
-//! are less patient than the policy, all of them are the callers' own. So it does not matter who ended an attempt. It
+//! are less patient than the policy, all of them are the callers' own. So it does not matter which side ended an attempt. It
 //! matters how long the attempt was given:
 //!
 //! - the time that the policy itself gives an attempt (or the whole call) is always enough;

@@ -64,7 +64,7 @@ use settings::Shared;
 use replace::Numbers;
 use samples::Samples;
 
-/// Something that operators want to hear of.
+/// A change that is reported to operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// The breaker changed its state.
@@ -94,7 +94,7 @@ pub struct Target {
     hedge: Option<Box<Hedge>>,
     guard: Option<Guard<Shared>>,
     samples: Option<Box<Samples>>,
-    /// Whether there is a part that hears of every end of an attempt.
+    /// Whether a part receives the end of every attempt.
     listens: bool,
     patience: Patience,
     pace: Pace,

@@ -74,7 +74,7 @@ fn own(name: Name) -> Vec<(&'static str, Value)> {
             (
                 "/orders/{order}",
                 json!({"parameters": reference, "get": {
-                    "summary": "What an order has come to",
+                    "summary": "The state of an order",
                     "responses": responses(&[("200", "The order."), ("404", "There is none.")]),
                 }}),
             ),
@@ -89,7 +89,7 @@ fn own(name: Name) -> Vec<(&'static str, Value)> {
         )],
         Name::Notifications => vec![(
             "/notifications",
-            json!({"post": work("Tell a customer", "Notification", "He is told.")}),
+            json!({"post": work("Notify a customer", "Notification", "The customer is notified.")}),
         )],
     }
 }
@@ -134,7 +134,7 @@ fn fault_name() -> Value {
 
 fn work(summary: &str, body: &str, done: &str) -> Value {
     let mut responses = responses(&[("201", done), ("409", "It cannot be done as things stand.")]);
-    // What is wrong with a key is told by the layer that reads it, in the form of RFC 9457.
+    // Mistakes of a key are reported by the layer that reads it, in the form of RFC 9457.
     for status in ["400", "409", "422"] {
         responses[status]["content"]["application/problem+json"] = json!({"schema": {"type": "object"}});
     }
@@ -169,9 +169,9 @@ fn responses(done: &[(&str, &str)]) -> Value {
         "405": problem("Another method is wanted."),
         "413": problem("The body is too large."),
         "415": problem("The body does not say that it is JSON."),
-        "422": problem("The body says something that cannot be."),
-        "502": problem("A service behind this one broke off."),
-        "503": problem("The service, or one behind it, has too much to do."),
+        "422": problem("The body has a value that is not allowed."),
+        "502": problem("A service behind this one closed the connection."),
+        "503": problem("The service, or one behind it, is overloaded."),
         "504": problem("The service, or one behind it, did not answer in time."),
     });
     for (status, meaning) in done {

@@ -1,5 +1,5 @@
 //! The time scale: every duration of an experiment shortened by the same factor, so that two minutes of a fault
-//! can be seen in twelve seconds without changing what it does to whom.
+//! can be seen in twelve seconds without changing its effects.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl TimeScale {
     }
 
     fn word(self, word: &str) -> String {
-        // A bare number has no unit and is not a duration, except nought, which needs no scaling.
+        // A bare number has no unit and is not a duration, except zero, which needs no scaling.
         let is_duration =
             word.ends_with(['s', 'm', 'h']) && word.starts_with(|first: char| first.is_ascii_digit());
         match retryguard_policy::reading::span(word).filter(|_| is_duration) {

@@ -62,7 +62,7 @@ pub struct Real {
     pub schema: String,
 }
 
-/// Workers, and places for those who wait for one.
+/// Workers, and places for requests that wait for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capacity {

@@ -77,7 +77,7 @@ impl Station {
         turn.await.map_err(|_| Full)
     }
 
-    /// Changes the capacity, for those who wait too.
+    /// Changes the capacity, for waiting requests too.
     pub fn resize(&self, capacity: Capacity) {
         self.lock().capacity = capacity;
         self.pass_on();
@@ -95,8 +95,8 @@ impl Station {
         }
     }
 
-    /// Gives free places to those who have waited longest. One who no longer waits drops his place at once,
-    /// which comes back here: so the lock is not held while places are handed over.
+    /// Gives free places to the requests that have waited longest. A request that no longer waits drops its place at once,
+    /// which calls this function again: so the lock is not held while places are handed over.
     fn pass_on(&self) {
         loop {
             let next = {
@@ -111,7 +111,7 @@ impl Station {
                 next
             };
             if let Err(place) = next.send(Place(self.clone())) {
-                // No worker took it. Forgotten and counted by hand, so that a long row of those who left is a loop
+                // No worker took it. Forgotten and counted by hand, so that many requests that left in a row are a loop
                 // and not a recursion.
                 std::mem::forget(place);
                 self.lock().working -= 1;

@@ -1,4 +1,4 @@
-//! What the page is told: the policies in the world of the sliders.
+//! The answer to the page: the policies in the world of the sliders.
 
 use std::num::NonZero;
 

@@ -1,7 +1,7 @@
 //! The policy file of RetryGuard.
 //!
 //! A policy goes through three forms. *Written* is what the file says, key by key, each with its place in the
-//! file. *Checked* is the same without a mistake left in it; every mistake is told at once, with its line.
+//! file. *Checked* is the same without a mistake left in it; all mistakes are reported at once, each with its line.
 //! *Compiled* is what the machines of `retryguard-core` are built from, and nothing of the file is left in it.
 //!
 //! - [`Policy`]: parse and use a policy. [`PolicyBuilder`]: the same from code.

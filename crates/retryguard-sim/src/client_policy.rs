@@ -190,7 +190,7 @@ impl ClientPolicy {
             && settings.guard.is_none()
     }
 
-    /// Whether it hears what a target tells beside a failure: Retry-After, and marks of layers below.
+    /// Whether it obeys hints that come with a failure: Retry-After, and marks of layers below.
     #[must_use]
     pub const fn hears_hints(&self) -> bool {
         matches!(self.rules, Rules::File(_))

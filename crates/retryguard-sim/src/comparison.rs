@@ -1,4 +1,4 @@
-//! Policies side by side: replications of each, on all cores, under the same luck.
+//! Policies side by side: replications of each, on all cores, with the same random numbers.
 
 mod column;
 mod paired;
@@ -86,7 +86,7 @@ pub struct Plan {
     pub threads: usize,
 }
 
-/// Runs every policy in the world. `done` hears how many runs have ended.
+/// Runs every policy in the world. `done` is called with the number of runs that have ended.
 #[must_use]
 pub fn compare(
     world: &World,

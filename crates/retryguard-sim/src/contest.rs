@@ -59,13 +59,13 @@ enum Event {
     Begin(u32),
     /// Its read reaches the row.
     Read(u32),
-    /// The version reaches the client, who writes.
+    /// The version reaches the client, which writes.
     Version(u32, u32),
     /// Its write reaches the row.
     Write(u32, u32),
-    /// The client hears that it lost.
+    /// The client learns that its write lost.
     Lost(u32),
-    /// The client hears that it won.
+    /// The client learns that its write won.
     #[default]
     Won,
 }

@@ -40,7 +40,7 @@ use server::Server;
 
 pub use record::{EdgeState, Moment, Run, ServiceRun, Shares, State, TimeLine};
 
-/// Names a call, a request at a service, a delivery out of an outbox, or a rejection that its caller hears of later.
+/// Names a call, a request at a service, a delivery out of an outbox, or a rejection that reaches its caller later.
 type CallKey = Handle<InFlightCall>;
 type JobKey = Handle<Job>;
 type LetterKey = Handle<outbox::Letter>;
@@ -55,7 +55,7 @@ struct InFlightCall {
     parent: Parent,
     /// Names the effect: the same for every attempt and every layer's retry of one request.
     key: u64,
-    /// Names the luck: other for each attempt, the same under every policy.
+    /// Names the random numbers: others for each attempt, the same under every policy.
     lineage: u64,
     chance: Stream,
     began: Instant,
@@ -64,7 +64,7 @@ struct InFlightCall {
     counted: bool,
     original: bool,
     idempotent: bool,
-    /// The attempt that runs and when its caller stops waiting for it, where a foreign policy's part must hear of both.
+    /// The attempt that runs and when its caller stops waiting for it, where a part of a foreign policy needs both.
     attempt: Option<(u8, Instant)>,
     /// Whether the retry that runs or waits was charged to the policy's extra part.
     charged: bool,
@@ -102,7 +102,7 @@ struct Job {
     ends: Instant,
     arrived: Instant,
     began: Instant,
-    /// How long the work takes, and what is left of its luck: drawn while the request waits, so that no event waits for
+    /// How long the work takes, and the rest of its random numbers: drawn while the request waits, so that no event waits for
     /// a logarithm before it is known what happens next.
     work: Option<(u64, Stream)>,
     instance: u32,

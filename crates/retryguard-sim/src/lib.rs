@@ -3,7 +3,7 @@
 //! What is simulated is what will run: every call in here is driven through the very
 //! [`Call`](retryguard_core::Call) and [`Target`](retryguard_core::Target) that production uses. Time is
 //! simulated, and chance comes from [`streams`] that are keyed by seed, entity and purpose, so that two
-//! policies meet the same luck and the same seed gives the same bytes.
+//! policies get the same random numbers and the same seed gives the same bytes.
 
 pub mod calibrate;
 pub mod client_policy;

@@ -162,7 +162,7 @@ pub fn scenario(name: &str, text: &str) -> Scenario {
     .unwrap_or_else(|mistakes| panic!("{name}: {mistakes}"))
 }
 
-/// Runs every policy in every one of the worlds. `done` hears of each run that has ended.
+/// Runs every policy in every one of the worlds. `done` is called after each run.
 #[must_use]
 pub fn run(
     worlds: &Worlds,
@@ -187,8 +187,8 @@ pub fn run(
     }
 }
 
-/// Runs every policy in drawn worlds, as many worlds at once as the plan has threads. `done` hears of each run that has
-/// ended; `scenario` makes the scenario of a world. The result does not depend on the number of threads.
+/// Runs every policy in drawn worlds, as many worlds at once as the plan has threads. `done` is called after each
+/// run; `scenario` makes the scenario of a world. The result does not depend on the number of threads.
 ///
 /// # Panics
 ///

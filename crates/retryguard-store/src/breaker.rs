@@ -18,7 +18,7 @@
 //!
 //! Nothing on the path of a call: the breakers stay where they are, in the replicas, and this listens to them. A
 //! breaker that *opens* runs one script, which notes the opening under a new epoch and publishes it. The others
-//! hear it and hold theirs open. A breaker that *closes* runs one script, which is refused if the epoch has passed
+//! receive it and hold theirs open. A breaker that *closes* runs one script, which is refused if the epoch has passed
 //! it by: a late closing never closes a newer opening. Going half-open is not shared.
 //!
 //! # Who probes

@@ -204,8 +204,8 @@ impl Shared {
         }
     }
 
-    /// Changes the target from beside the calls. Operators are told of it, and the observer is not: it is he who
-    /// asks for it.
+    /// Changes the target outside its calls. The change is reported to operators, and not to the observer, which
+    /// asked for it.
     pub(crate) fn force(&self, input: impl FnOnce(&mut Target)) {
         let mut state = self.lock();
         input(&mut state.target);

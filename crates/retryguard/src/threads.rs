@@ -54,7 +54,7 @@ fn policy(keys: &str) -> Arc<ServicePolicy> {
         .service("it")
 }
 
-/// A target that counts who is there, and lets other threads on while it works.
+/// A target that counts the threads in it, and lets other threads run while it works.
 #[derive(Clone, Default)]
 struct Counting {
     counts: Arc<Counts>,

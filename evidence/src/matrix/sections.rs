@@ -43,7 +43,7 @@ pub(super) const fn why(trouble: Trouble) -> &'static str {
         Trouble::InventoryLock => {
             "An order waits for its reservation before it is charged, so payments see fewer orders and not slower ones. Calls to \
              payments get slow only where something that both share runs out: 100 connections do not, with 20 users. On SQLite a \
-             lock is written into the row; on PostgreSQL it is the row's own lock, and those who wait for it hold a connection of \
+             lock is written into the row; on PostgreSQL it is the row's own lock, and requests that wait for it hold a connection of \
              the database."
         }
         Trouble::RetryStorm => {
@@ -56,7 +56,7 @@ pub(super) const fn why(trouble: Trouble) -> &'static str {
             "The bottleneck is the machine itself, which runs the users, the services and the databases; no service has a bound of \
              its own here except the 100 connections of orders. Latency is then the number of users divided by what the machine \
              can do. A closed loop cannot pile up more than its 500 users, so nothing runs away and nothing fails where nothing \
-             gives up. The limit of 200 in flight sheds the rest at once, who come back after a tenth of a second. The \
+             gives up. The limit of 200 in flight sheds the rest at once; these users come back after a tenth of a second. The \
              simulator's world has more capacity than this machine, which is why it predicts less waiting."
         }
     }

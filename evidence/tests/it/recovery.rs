@@ -30,7 +30,7 @@ fn where_a_breaker_stands_decides_what_it_counts() {
     within(of(&summaries, "no-breaker").mean("amplification"), 1.22, 1.26);
 }
 
-/// An outbox keeps the trouble of those who are told from those who order; keys keep them from being told twice.
+/// An outbox keeps failures of notifications away from orders; keys prevent second notifications.
 #[test]
 fn notifications_through_an_outbox_neither_slow_nor_fail_an_order() {
     let summaries = compared(&scenario("recovery-notifications"));

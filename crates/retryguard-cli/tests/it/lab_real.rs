@@ -191,7 +191,7 @@ fn nothing_is_done_twice_by_services_that_were_killed() {
             measured.total.paid
         );
     }
-    // Without keys it is a matter of luck how often; told, and not asserted.
+    // Without keys the number is random: it is printed, and not asserted.
     let (effects, measured) = killed(Configuration::C, &postgres, &redis);
     println!(
         "C, without keys: {} charges and {} orders twice, {:?}",

@@ -1,7 +1,7 @@
 //! Several control loops in one process, one for each shard of the targets.
 //!
 //! Each shard is a controller of its own, with an election of its own: what holds for one controller holds for each shard, and a
-//! process that leads one of them does not depend on who leads the others. Only what operators look at is put together.
+//! process that leads one of them does not depend on the leaders of the others. Only what operators look at is put together.
 
 use std::future::Future;
 

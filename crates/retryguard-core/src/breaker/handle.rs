@@ -4,8 +4,8 @@ use super::State;
 
 /// A handle to a target's breaker outside its calls, for replicas that share what they know.
 ///
-/// A change that comes through it is told to operators like every other, and not to the observer: what was received
-/// from the others is not said to them again.
+/// A change that comes through it is reported to operators like every other, and not to the observer: what was received
+/// from other replicas is not sent to them again.
 pub trait Handle: Send + Sync + 'static {
     /// The target's name.
     fn name(&self) -> &str;

@@ -16,7 +16,7 @@ pub(super) struct Queue {
     /// The numbers of the last that came and of the last that was put back before all others.
     arrived: i64,
     returned: i64,
-    /// The longest time that those who came had left, fading: what calls are usually given.
+    /// The longest time that arriving calls had left until their deadline. It fades.
     given: Duration,
 }
 

@@ -65,7 +65,7 @@ fn a_long_queue_is_aborted_from_either_end_and_keeps_its_order() {
     assert_eq!(
         bulkhead.grant(),
         Some(Ticket(last)),
-        "who left comes back behind the others"
+        "a call that left comes back behind the others"
     );
     bulkhead.release();
     assert_eq!((bulkhead.grant(), bulkhead.waiting()), (Some(Ticket(first)), 0));

@@ -1,8 +1,8 @@
 //! The way of most calls: the first attempt is sent at once and succeeds. Such a call needs no [`Call`].
 //!
 //! A driver may ask [`Target::open`] before it makes a call. Where nothing stands in the way, the first attempt is sent
-//! without one: its success is told with [`FirstAttempt::succeed`]. Whatever else happens to it is for a call, which
-//! [`Call::resume`] makes in the state that [`Call::start`] would have left it in. A target cannot tell the two ways apart.
+//! without one: its success is reported with [`FirstAttempt::succeed`]. Everything else needs a call, which
+//! [`Call::resume`] makes in the state that [`Call::start`] would have left it in. For the target both ways are the same.
 
 use super::{Call, Facts, Overrides, Running, State};
 use crate::{

@@ -1,4 +1,4 @@
-//! What a call is told and what it answers.
+//! The inputs of a call and its answers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is told of endpoints: their state, and each change of it with its reason.
+//! What is reported about endpoints: their state, and each change of it with its reason.
 
 use std::time::Duration;
 

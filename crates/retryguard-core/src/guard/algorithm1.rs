@@ -31,7 +31,7 @@ impl Algorithm1 {
         threshold: Ratio,
         samples: u32,
     ) -> Option<Decision> {
-        // The pseudo-code has no word for a sample without calls. Its rejection rate is nought of nought,
+        // The pseudo-code does not define a sample without calls. Its rejection rate is 0/0,
         // and the paper's controller reads that as no rejections.
         let reading = read(signal, sample, Ratio::ONE).unwrap_or(Ratio::ZERO);
         match reading.cmp(&threshold) {

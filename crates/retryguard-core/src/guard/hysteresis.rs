@@ -175,7 +175,7 @@ impl Machine {
             return Reading::TooFew;
         }
         let Some(reading) = read(signal, &pooled, share) else {
-            // While retries are off their number is nought, which says nothing: only the ramp can tell.
+            // While retries are off their number is zero, which is no evidence: only the ramp shows what retries do.
             let evidence = Evidence {
                 signal,
                 reading: Ratio::ZERO,

@@ -144,7 +144,7 @@ fn a_queue_is_long_beside_the_work_that_it_waits_for() {
     entries.into_iter().for_each(|entry| shed.leave(entry));
 }
 
-/// A server without a queue of its own took every admission for a wait of nought, so that what a queue
+/// A server without a queue of its own took every admission for a wait of zero, so that what a queue
 /// before it measured was never noticed.
 #[test]
 fn a_queue_before_us_is_noticed_beside_admissions() {

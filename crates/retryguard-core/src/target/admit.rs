@@ -16,8 +16,8 @@ use crate::{
 };
 
 impl Target {
-    /// Asks for leave to send an attempt, in the order that the module states. Always part of its caller, who knows the
-    /// kind: half of the questions are for one kind only, and the permit need not travel through memory.
+    /// Asks for leave to send an attempt, in the order that the module states. Always inlined: the caller knows the
+    /// kind, and half of the questions are for one kind only; it also avoids returning the permit through memory.
     #[inline(always)]
     pub(crate) fn admit(
         &mut self,

@@ -34,7 +34,7 @@ impl Target {
         }
     }
 
-    /// The same of a failure. Apart, so that a success is told by a copy of [`Target::tell`] that asks nothing of failures.
+    /// The same for a failure. A function of its own, so that the copy of [`Target::tell`] for a success has no branch for failures.
     #[inline(never)]
     fn settle_failure(&mut self, permit: &Permit, ends: Instant, failure: &Failure, now: Instant) {
         if self.listens {
@@ -44,7 +44,7 @@ impl Target {
         self.gate.on_failure(failure, permit.criticality, again, now);
     }
 
-    /// Tells the parts that a policy may leave off of the end of an attempt. Always part of its callers, who know whether it
+    /// Tells the parts that a policy may leave off of the end of an attempt. Always inlined: its callers know whether it
     /// failed.
     #[inline(always)]
     fn tell(&mut self, permit: &Permit, ends: Instant, failure: Option<&Failure>, now: Instant) {

@@ -162,7 +162,7 @@ impl Database {
         either!(self, it => it.charge(reference, amount, finish).await)
     }
 
-    /// Notes that a customer was told.
+    /// Records that a customer was notified.
     pub(crate) async fn notify(
         &self,
         reference: &str,

@@ -159,7 +159,7 @@ pub struct Effects {
     pub reserved_orders: u64,
     /// Notifications delivered.
     pub notifications: u64,
-    /// Different orders that were told.
+    /// Different orders whose customers were notified.
     pub notified_orders: u64,
 }
 

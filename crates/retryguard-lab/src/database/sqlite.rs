@@ -25,11 +25,11 @@ use crate::{clock, name::Name};
 #[derive(Debug, Clone)]
 pub struct Sqlite {
     pool: SqlitePool,
-    /// Told when rows of this process are freed: those who wait for one need not ask again and again.
+    /// Notified when rows of this process are freed, so that waiting requests need not poll.
     freed: Arc<Notify>,
 }
 
-/// How soon one who waits for a locked row looks again without being told: its holder may be another process, or dead.
+/// How soon a request that waits for a locked row looks again without a notification: the holder may be another process, or may have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 const TABLES: &str = "
@@ -112,7 +112,7 @@ impl Sqlite {
         Ok(response)
     }
 
-    /// Notes that a customer was told.
+    /// Records that a customer was notified.
     pub(crate) async fn notify(
         &self,
         reference: &str,
@@ -286,7 +286,7 @@ impl Sqlite {
     }
 }
 
-/// Rows that are locked. One who is stopped before he took the goods frees them.
+/// Locked rows. Dropping this frees them, also where the request was cancelled before it took the goods.
 struct Rows {
     holder: i64,
     database: Sqlite,

@@ -7,7 +7,7 @@ use super::{Experiment, Outcome, SweepPoint, sweep::Point};
 /// The most runs at once.
 pub const MOST_AT_ONCE: usize = 16;
 
-/// Runs experiments, so many at once; the results are in the order of the experiments. `done` hears of each as it ends.
+/// Runs experiments, so many at once; the results are in the order of the experiments. `done` is called for each as it ends.
 ///
 /// A run mostly waits. Several at once use a machine as much as one at a smaller time scale does, but each of them has
 /// longer timers, beside which the machine's own delays count for less.

@@ -1,4 +1,4 @@
-//! The load: who sends how many orders when, and what became of them.
+//! The load: how many orders are sent when and by which users, and how they ended.
 
 mod closed;
 mod driver;

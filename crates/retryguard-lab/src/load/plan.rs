@@ -17,7 +17,7 @@ pub struct Plan {
     pub replays: f64,
     /// How long a user waits for an answer.
     pub patience: Duration,
-    /// How many attempts a user makes of his own.
+    /// How many attempts a user makes.
     pub user_attempts: u32,
     /// Of which orders the latencies are kept apart: those to be sent from one moment until another.
     pub measured: Option<(Duration, Duration)>,

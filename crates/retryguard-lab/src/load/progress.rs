@@ -27,7 +27,7 @@ struct State {
     live: Live,
 }
 
-/// Runs a plan to its end. On a terminal a bar tells how far it is, and what has become of the orders so far; of all plans
+/// Runs a plan to its end. On a terminal a bar shows how far it is, and what has become of the orders so far; of all plans
 /// together where several run at once. Nothing is written where the standard error is something else.
 pub async fn run_shown(driver: &Driver, title: &str) -> Measurements {
     if !std::io::stderr().is_terminal() {
@@ -71,7 +71,7 @@ fn running() -> MutexGuard<'static, BTreeMap<u64, State>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One of those that run, also when it is given up.
+/// A running plan. Dropping it removes the plan from the list, also where the plan was cancelled.
 struct Counted(u64);
 
 impl Counted {

@@ -1,4 +1,4 @@
-//! Tells customers: one row for each time that one was told.
+//! Notifies customers: one row for each notification.
 
 use axum::{Extension, Router, extract::State, response::Response, routing::post};
 use retryguard_store::idempotency::Claim;

@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 pub struct Scissors(Arc<AtomicBool>);
 
 impl Scissors {
-    /// Tears it: nothing more is sent, and the peer is told by a reset.
+    /// Breaks the connection: nothing more is sent, and the peer gets a reset.
     pub fn cut(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -154,7 +154,7 @@ impl Worker {
         };
         if let Err(why) = &outcome {
             self.dropped.fetch_add(spans.len() as u64, Ordering::Relaxed);
-            // Once for each outage: a line a batch would drown the log of what is being measured.
+            // Once for each outage: a line for each batch would hide the other log lines.
             if !self.failing {
                 tracing::warn!(endpoint = %self.endpoint, why, "spans are lost");
             }

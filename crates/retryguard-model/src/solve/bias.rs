@@ -206,7 +206,7 @@ mod tests {
         made
     }
 
-    /// Two groups of machines that break one by one and share one repairer, who mends the group of which more are broken.
+    /// Two groups of machines that break one by one and share one repairer, which repairs the group of which more are broken.
     fn machines(each: usize) -> Chain {
         let place = |a: usize, b: usize| a * (each + 1) + b;
         let mut rows = Vec::new();

@@ -23,7 +23,7 @@ impl Default for Policy {
     }
 }
 
-/// Text to the written form; what could not be read is left out, and `mistakes` tells of it.
+/// Text to the written form; what could not be read is left out, and reported in `mistakes`.
 pub(crate) fn read(text: &str, mistakes: &mut Mistakes) -> written::Document {
     yaml::read(text, mistakes)
         .map(|root| written::document(&root, mistakes))

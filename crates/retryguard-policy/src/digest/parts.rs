@@ -288,7 +288,7 @@ fn guard(lines: &mut Lines, settings: &guard::Settings) {
             lines.add("samples", samples);
         }
         guard::Mode::Hysteresis(rules) => hysteresis(lines, rules),
-        // The machines may get further modes; each is told apart by how it describes itself.
+        // The machines may get further modes; each has a different description.
         other => lines.add("mode", format_args!("{other:?}")),
     }
 }

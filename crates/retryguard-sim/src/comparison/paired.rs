@@ -1,6 +1,6 @@
 //! Differences between policies over the same replications.
 //!
-//! Two policies meet the same luck in a replication, so the difference of their results varies far less than each result does.
+//! Two policies get the same random numbers in a replication, so the difference of their results varies far less than each result does.
 //! Its confidence interval is that of the mean of the differences (Law, *Simulation Modeling and Analysis*, 2015, section 10.2.1).
 
 use super::{COLUMNS, Summary};

@@ -57,7 +57,7 @@ pub struct Overall<'a> {
 /// A table: its title, and its rows with the head first.
 pub type Table = (String, Vec<Vec<String>>);
 
-/// Draws worlds by the plan's seed and runs every policy in each. `done` hears of each run that has ended.
+/// Draws worlds by the plan's seed and runs every policy in each. `done` is called after each run.
 #[must_use]
 pub fn judge(
     client_policies: &[ClientPolicy],
@@ -205,8 +205,8 @@ impl Report {
         out
     }
 
-    /// A line for each policy beside the first: goodput, and the difference to the first over the same worlds under the same
-    /// luck, in points, with its 95 % confidence interval. A difference whose interval holds zero is not significant.
+    /// A line for each policy beside the first: goodput, and the difference to the first over the same worlds with the same
+    /// random numbers, in points, with its 95 % confidence interval. A difference whose interval holds zero is not significant.
     #[must_use]
     pub fn difference_rows(&self) -> Vec<Vec<String>> {
         let rows = self.rows();

@@ -95,7 +95,7 @@ impl Engine<'_> {
         self.rejections.send(rejection, takes, overtakes, &mut self.queue);
     }
 
-    /// A rejection reaches the caller of its attempt, who may no longer be there.
+    /// A rejection reaches the caller of its attempt, which may have given up.
     #[inline]
     pub(super) fn rejected(&mut self, rejection: &Rejection) {
         let &Rejection {

@@ -206,7 +206,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Does what a call says, and hears what its target has to tell.
+    /// Carries out the step of a call, and takes the results that its target holds.
     pub(super) fn follow(&mut self, handle: CallKey, step: &Step) {
         let in_flight = self
             .calls
@@ -580,7 +580,7 @@ impl Engine<'_> {
     }
 }
 
-/// What a target has to tell: who has been given a place, and what has changed.
+/// Takes the results that a target holds: calls that were given a place, and changes of its state.
 #[inline(always)]
 pub(super) fn hear(
     target: &mut Target,

@@ -90,7 +90,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The number of users has changed, or may have: those who are missing come, those beyond it leave after
+    /// The number of users has changed, or may have: missing users come, those beyond the number leave after
     /// the call that they are making.
     #[expect(
         clippy::cast_possible_truncation,

@@ -20,7 +20,7 @@ pub(super) enum Event {
     Worked(JobKey),
     /// The answer reaches the caller.
     Answer(JobKey),
-    /// The caller of an attempt hears that it was turned away at the admission.
+    /// The rejection of an attempt at the admission reaches its caller.
     Rejected(RejectionKey),
     /// A request has run for as long as its instance may.
     Kill(JobKey),

@@ -432,7 +432,7 @@ impl Engine<'_> {
         self.next_waiting(index);
     }
 
-    /// Free workers take those who wait.
+    /// Free workers take waiting requests.
     pub(super) fn next_waiting(&mut self, index: usize) {
         // What the oracle sends is still wanted, what has queued may not be.
         if self.servers[index].holds_any() {
@@ -457,7 +457,7 @@ impl Engine<'_> {
     }
 
     /// Whether a request that waited need not be worked on, as far as its service can know: its deadline has
-    /// passed, or it hears that the caller has gone.
+    /// passed, or it notices that the caller has gone.
     fn has_no_caller(&self, handle: JobKey, index: usize) -> bool {
         let Some(job) = self.jobs.get(handle) else {
             return true;
@@ -501,7 +501,7 @@ impl Engine<'_> {
     }
 }
 
-/// How long the work on a request takes, and what is left of its luck.
+/// How long the work on a request takes, and the rest of its random numbers.
 #[inline]
 fn drawn_work(station: &Station, seed: Seed, lineage: u64) -> (u64, Stream) {
     let mut chance = seed.stream(lineage, Purpose::Service);

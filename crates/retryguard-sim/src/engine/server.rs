@@ -23,7 +23,7 @@ pub(super) struct Server {
     pub(super) station: Room,
     pub(super) busy: u32,
     pub(super) waiting: VecDeque<JobKey>,
-    /// Whether the newest of those who wait is next.
+    /// Whether the newest waiting request is next.
     pub(super) newest_first: bool,
     pub(super) codel: Option<Codel>,
     pub(super) shed: Option<Shed>,
@@ -262,7 +262,7 @@ impl Server {
         self.count_workers();
     }
 
-    /// The next of those who wait.
+    /// The next waiting request.
     pub(super) fn next_in_line(&mut self) -> Option<JobKey> {
         if self.newest_first {
             self.waiting.pop_back()

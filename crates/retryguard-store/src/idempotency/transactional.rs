@@ -85,7 +85,7 @@ impl Claim {
     }
 
     /// Stores the response in the caller's transaction and hands it back, to be returned once the transaction is
-    /// committed. Effect and record are then one: both are there or neither is, whatever dies when.
+    /// committed. Effect and record are then one: both are there or neither is, whichever process ends at any moment.
     ///
     /// ```no_run
     /// # #[cfg(feature = "sqlite")] mod page {

@@ -1,6 +1,6 @@
 //! The search for better parameters of a policy in a simulated world.
 //!
-//! Settings are tried under the same luck and dropped by successive halving: all of them in few replications, the better
+//! Settings are tried with the same random numbers and dropped by successive halving: all of them in few replications, the better
 //! third in three times as many, and so on (Jamieson and Talwalkar, *Non-stochastic Best Arm Identification and
 //! Hyperparameter Optimization*, 2016). Then every change of one key of the best setting is tried in the same way, until none
 //! of them is better. The figures that are reported come from replications that the search has not seen: the best of many is
@@ -181,7 +181,7 @@ const KEPT: usize = 3;
 const LAST: usize = 4;
 
 /// Searches for a better policy in the scenario's world. `beside` are worlds in which the result is judged and that the
-/// search does not use. `done` hears of every run that has ended.
+/// search does not use. `done` is called after every run.
 ///
 /// # Errors
 /// Where the policy cannot be read, nothing can be searched, or nothing passes the linter.

@@ -50,7 +50,7 @@ impl<S> HttpEndpoints<S> {
         Self::over(Endpoints::new(policy, service, Http::new()))
     }
 
-    /// The same of a target that exists, with a protocol that says who asks, or reads errors in its own way.
+    /// The same of a target that exists, with a protocol that names the client, or reads errors in its own way.
     #[must_use]
     pub fn with(target: &TargetHandle, protocol: Http) -> Self {
         Self::over(Endpoints::with(target, protocol))

@@ -18,7 +18,7 @@ pub struct HttpLayer {
 }
 
 impl HttpLayer {
-    /// The policy of one service, for requests that do not say who sends them.
+    /// The policy of one service, for requests that do not name their client.
     #[must_use]
     pub fn new(policy: &Policy, service: &str) -> Self {
         Self::with(policy.service(service), Http::new())

@@ -60,7 +60,7 @@ impl Default for Http {
 }
 
 impl Http {
-    /// Requests that do not say who sends them.
+    /// Requests that do not name their client.
     #[must_use]
     pub const fn new() -> Self {
         Self { own: None }

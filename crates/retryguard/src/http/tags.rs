@@ -1,7 +1,7 @@
 //! What requests and responses carry for the other side.
 //!
-//! A server that knows who asks, how much it matters and how often it was asked before can answer better
-//! than yes or no; a client that is told how long to stay away need not guess.
+//! A server that knows the client, the criticality and the number of the attempt can shed the right requests; a client that
+//! gets a Retry-After need not guess how long to wait.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::clock::wall_clock;
 pub const CLIENT: HeaderName = HeaderName::from_static("retryguard-client");
 /// The feature that caused the request.
 pub const FEATURE: HeaderName = HeaderName::from_static("retryguard-feature");
-/// How much the request matters.
+/// The criticality of the request.
 pub const CRITICALITY: HeaderName = HeaderName::from_static("retryguard-criticality");
 /// The number of the attempt; the first is 1.
 pub const ATTEMPT: HeaderName = HeaderName::from_static("retryguard-attempt");
@@ -63,7 +63,7 @@ pub struct Tags {
     pub feature: Option<String>,
     /// How long the whole call may take.
     pub deadline: Option<Duration>,
-    /// Whether doing it twice is doing it once, where the method does not tell.
+    /// Whether the request is idempotent, where the method does not say so.
     pub idempotent: Option<bool>,
     /// Attempts after the first, in place of the policy's `maxRetries`. The guard and the budget bound them all the same.
     pub max_retries: Option<u8>,
@@ -74,7 +74,7 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// Tags that say nothing.
+    /// Tags without a value.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -101,7 +101,7 @@ impl Tags {
         self
     }
 
-    /// Whether the request is idempotent, where the method does not tell.
+    /// Whether the request is idempotent, where the method does not say so.
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> Self {
         self.idempotent = Some(idempotent);
@@ -145,7 +145,7 @@ pub struct Received {
 }
 
 impl Default for Received {
-    /// What a request says that says nothing.
+    /// What a request without tags means.
     fn default() -> Self {
         Self {
             criticality: Criticality::default(),

@@ -82,7 +82,7 @@ impl Client {
         Ok(Self::with(inner, policy, service, Http::new()))
     }
 
-    /// A client that is brought along, and a protocol that says who asks.
+    /// An existing client, and a protocol that names it in its requests.
     #[must_use]
     pub fn with(inner: ::reqwest::Client, policy: &Policy, service: &str, protocol: Http) -> Self {
         Self::from_layer(

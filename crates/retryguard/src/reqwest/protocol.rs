@@ -17,7 +17,7 @@ pub struct Reqwest {
 }
 
 impl Reqwest {
-    /// With a protocol that says who asks.
+    /// With a protocol that names the client.
     #[must_use]
     pub const fn new(http: Http) -> Self {
         Self { http }

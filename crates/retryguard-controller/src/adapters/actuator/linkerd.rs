@@ -22,7 +22,7 @@ use crate::domain::state::{Change, Found, Loss, Observed, RetryState, stricter};
 use crate::domain::target::TargetName;
 use crate::reconcile::actuator::{Actuator, ActuatorError, Answer};
 
-/// How our writes are called in an object's list of who wrote what.
+/// The field manager under which our writes appear in an object.
 const MANAGER: &str = "retryguard";
 
 /// How many objects one answer of a list holds.

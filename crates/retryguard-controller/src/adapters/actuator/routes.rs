@@ -9,7 +9,7 @@
 //!
 //! **Where there is no VirtualService** of Istio for the calls inside of the mesh, one is made, and removed again.
 //!
-//! **Whose word counts** is written in `plan`.
+//! **Precedence** between the user's edits and ours is described in `plan`.
 
 pub(super) mod block;
 mod created;

@@ -1,7 +1,7 @@
-//! A lock in Redis: one key that expires, taken and kept by scripts that compare who holds it, and a counter that
+//! A lock in Redis: one key that expires, taken and kept by scripts that compare its holder, and a counter that
 //! gives every term its number.
 //!
-//! A Redis that comes back empty has forgotten who leads. So a lock is never taken where the counter is not
+//! A Redis that comes back empty has lost the leader. So a lock is never taken where the counter is not
 //! there: the place is kept free for one whole term first, in which the old leader's own clock ends its term.
 
 use std::time::Duration;

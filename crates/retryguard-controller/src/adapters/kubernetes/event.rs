@@ -12,7 +12,7 @@ use crate::clock::unix_seconds;
 /// The longest note that the API takes.
 const LONGEST_NOTE: usize = 1024;
 
-/// Who tells.
+/// Reports events to the API server.
 #[derive(Clone)]
 pub struct Reporter {
     client: Client,

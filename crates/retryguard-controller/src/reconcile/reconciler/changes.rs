@@ -10,7 +10,7 @@ use crate::domain::target::TargetName;
 use crate::reconcile::actuator::ActuatorError;
 use crate::reconcile::reconciler::{Binding, Reconciler};
 
-/// A change, and who is to make it.
+/// A change, and the actuator that makes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedChange {
     /// The actuator, by its place.

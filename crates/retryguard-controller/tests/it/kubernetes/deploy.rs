@@ -188,7 +188,7 @@ async fn the_account_of_the_manifests_can_do_everything_that_the_controller_does
     lease.resign().await.unwrap();
 }
 
-/// The first word comes with the first list; only who may `watch` hears another.
+/// The first notification comes with the first list; a second one needs the permission to `watch`.
 async fn hears_of_edits(cluster: &Cluster, istio: &Routes) {
     let heard = tokio::sync::Notify::new();
     let changed = || heard.notify_one();

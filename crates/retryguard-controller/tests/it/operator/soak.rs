@@ -1,5 +1,5 @@
 //! Half an hour of a thousand targets through the whole loop: source, guards, plan, actuator, status. Time is
-//! simulated; everything else is what runs in earnest.
+//! simulated; everything else is the code that runs in production.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

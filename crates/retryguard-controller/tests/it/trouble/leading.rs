@@ -129,7 +129,7 @@ async fn a_leader_that_was_suspended_in_the_middle_of_a_change_does_not_go_on_wi
     tokio::time::advance(Duration::from_secs(60)).await;
     seconds(10).await;
     assert_eq!(plane.desired_states(), []);
-    assert_eq!(plane.begun(), 1, "and who follows begins nothing");
+    assert_eq!(plane.begun(), 1, "and a follower begins nothing");
 }
 
 /// The same without a pause: an answer in time is taken.

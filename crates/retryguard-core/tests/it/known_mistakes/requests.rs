@@ -111,7 +111,7 @@ fn retry_after_handed_on_raw() {
     }
 }
 
-/// Those who were held back together do not come back together.
+/// Calls that were held back together do not come back together.
 #[test]
 fn retry_after_obeyed_by_all_at_once() {
     let mut target = target(plain());

@@ -82,7 +82,7 @@ proptest! {
         }
     }
 
-    /// Whatever the latencies, an adaptive limit stays within its bounds and above nought.
+    /// Whatever the latencies, an adaptive limit stays within its bounds and above zero.
     #[test]
     fn an_adaptive_limit_keeps_its_bounds(
         bounds in (0u32..50, 0u32..50, 0u32..50),

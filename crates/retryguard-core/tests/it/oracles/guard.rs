@@ -145,7 +145,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     /// The paper: low = high = 0, retries off. f < T: low + 1, high = 0; f > T: high + 1, low = 0; equal: both
-    /// nought. low ≥ I: on; else high ≥ I: off.
+    /// zero. low ≥ I: on; else high ≥ I: off.
     #[test]
     fn algorithm_1_is_the_papers(
         threshold in prop_oneof![0u32..=100, (0u32..=10).prop_map(|tenths| tenths * 10)],
@@ -158,7 +158,7 @@ proptest! {
         for sample in samples {
             guard.feed(&sample, Instant::ZERO);
             let (f, t) = (sample.rejected * 100, sample.calls * u64::from(threshold));
-            // Without calls there are no rejections: below every threshold but nought.
+            // Without calls there are no rejections: below every threshold but zero.
             let below = if sample.calls == 0 { threshold > 0 } else { f < t };
             if below {
                 (low, high) = (low + 1, 0);

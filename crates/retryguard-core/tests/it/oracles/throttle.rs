@@ -15,7 +15,7 @@ const WINDOW: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    /// A request, with the luck of passing or without.
+    /// A request, and whether its random draw lets it pass.
     Ask(bool),
     /// A request that was sent has ended, rejected or not.
     End(bool),

@@ -30,7 +30,7 @@ fn refusing(places: &[usize]) -> (Target, Option<Call>) {
         bulkhead: Some(bulkhead(1, 0)),
         ..plain()
     });
-    // Rejections that say nothing of health, so that the throttle hears of them and the breaker does not.
+    // Rejections that say nothing of health, so that the throttle counts them and the breaker does not.
     let mut rejection = failed(FailureKind::Overload);
     if let Outcome::Failure(failure) = &mut rejection {
         failure.unhealthy = false;

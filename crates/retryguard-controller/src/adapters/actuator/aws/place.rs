@@ -1,4 +1,4 @@
-//! What is the same for all places in which a number of attempts stands: whose word counts, and what to do next.
+//! What is the same for all places in which a number of attempts stands: which value takes precedence, and what to do next.
 
 use crate::adapters::actuator::aws::record::Record;
 use crate::adapters::actuator::stored_state::StoredState;

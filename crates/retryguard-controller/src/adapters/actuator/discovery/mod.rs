@@ -1,6 +1,6 @@
 //! A discovery server: what Envoys that ask for their runtime and gRPC clients that ask for their routes have in common.
 //!
-//! A node keeps what it was sent last, also when the controller dies. What that means:
+//! A node keeps what it was sent last, also when the controller ends. What that means:
 //!
 //! - Killed and restarted: nodes reconnect and present what they hold (`version` says how). The server tells
 //!   no node anything for a while, so that they can, and goes on from there.

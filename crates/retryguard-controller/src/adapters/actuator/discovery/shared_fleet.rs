@@ -1,4 +1,4 @@
-//! The fleet behind its lock, and who is woken when it changes.
+//! The fleet behind its lock, and the tasks that are woken when it changes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

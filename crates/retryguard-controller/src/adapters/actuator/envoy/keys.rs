@@ -13,7 +13,7 @@ use retryguard_core::ratio::Ratio;
 use crate::domain::state::{Loss, RetryState};
 
 /// Our own keys begin with this: which step of the ramp a cluster is on. Envoy does not know them and keeps them,
-/// so they say who set the others.
+/// so they show that the other keys were set by this controller.
 const MARK: &str = "retryguard.";
 const SHARE: &str = ".share";
 const STEP: &str = ".step";
@@ -137,7 +137,7 @@ mod tests {
             ramp["circuit_breakers.reviews.default.retry_budget.budget_percent"],
             5.0
         );
-        // A budget makes Envoy ignore this one, and zero would read as off to a person who looks.
+        // A budget makes Envoy ignore this one, and an operator would read zero as off.
         assert!(!ramp.contains_key("circuit_breakers.reviews.default.max_retries"));
         assert_eq!(losses("reviews", budget, part(1, Ratio::percent(25))).len(), 2);
     }

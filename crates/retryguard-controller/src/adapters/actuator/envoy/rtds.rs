@@ -1,6 +1,6 @@
 //! The actuator `envoy-rtds`: a runtime discovery server for a fleet of Envoys.
 //!
-//! What a controller that dies leaves behind is said in `discovery`. The operator's cure for Envoys whose controller never comes
+//! `discovery` says what remains when a controller ends unexpectedly. The operator's remedy for Envoys whose controller never comes
 //! back is the admin layer above ours; docs/guides/envoy.md has the command.
 
 pub(in crate::adapters::actuator) mod dialect;

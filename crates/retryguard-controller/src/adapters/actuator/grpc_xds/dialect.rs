@@ -1,6 +1,6 @@
 //! What one stream of a gRPC client asks for, and what it is answered. gRPC clients speak the state of the world only.
 //!
-//! Routes go through the fleet, which knows who has what. Listeners and clusters never change, so that they are answered here: once for
+//! Routes go through the fleet, which knows what each client has. Listeners and clusters never change, so that they are answered here: once for
 //! each list of names that a client asks for.
 
 use std::collections::BTreeMap;

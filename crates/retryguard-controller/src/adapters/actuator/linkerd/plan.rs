@@ -1,6 +1,6 @@
 //! From the annotations of one object and what is wanted of it to the annotations that it shall have. Pure.
 //!
-//! **Whose word counts.** The annotations that stand there when we first touch an object are the user's, and they come back. Where
+//! **Precedence.** The annotations that stand there when we first touch an object are the user's, and they come back. Where
 //! other values stand than those that we wrote, the user has changed them: they stand, and the object is left alone until
 //! the target's retries are back to normal.
 

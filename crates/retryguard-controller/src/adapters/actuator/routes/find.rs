@@ -11,9 +11,9 @@ use crate::adapters::actuator::routes::{Routes, block, created};
 use crate::domain::state::{Found, Observed, RetryState};
 use crate::domain::target::TargetName;
 
-/// Everything let through, though not without a trace of us: what a target counts as of which some routes do not
-/// carry the desired state out, because they are new or because we were killed half way. It differs from every desired state of
-/// a guard, so the loop says again what it wants.
+/// The observed state of a target of which some routes do not carry out the desired state: they are new, or the controller was
+/// killed half way. Retries of such routes are on. The value differs from every desired state of a guard, so the loop writes its
+/// desired state again.
 const LOOSE: RetryState = RetryState::Part {
     step: 0,
     share: Ratio::ONE,

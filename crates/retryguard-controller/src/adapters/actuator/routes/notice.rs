@@ -1,4 +1,4 @@
-//! Hears from the API server when an object changes, so that an edit made while retries are off is known within
+//! Watches the API server for changes of objects, so that an edit made while retries are off is known within
 //! seconds. What it means is read from the objects themselves, by the same question as at every look: a stream can be
 //! late, doubled or cut off, and must not be a second opinion on what the cluster holds.
 

@@ -19,7 +19,7 @@ use crate::adapters::actuator::routes::host::Host;
 use crate::adapters::kubernetes::{RequestError, with_retries, within};
 use crate::reconcile::actuator::ActuatorError;
 
-/// How our writes are called in an object's list of who wrote what.
+/// The field manager under which our writes appear in an object.
 const MANAGER: &str = "retryguard";
 
 /// How many objects one answer of a list holds.

@@ -1,7 +1,7 @@
 //! From what an object is and what is wanted of it to the patch that brings the two together. Pure: it
 //! is tried on objects of every shape without a cluster.
 //!
-//! **Whose word counts.** What stands in a route when we first touch it is the user's, and it comes back. A
+//! **Precedence.** What stands in a route when we first touch it is the user's, and it comes back. A
 //! block that we wrote and that has become another was changed by the user (or by a tool in the user's name):
 //! that block stands, we let go of the route until the target's retries are back to normal, and the next time
 //! it is the one that is kept. Everything else of a route may change at will. A route that is new while

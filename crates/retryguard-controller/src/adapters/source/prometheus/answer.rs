@@ -23,8 +23,8 @@ pub(super) enum Wrong {
     Nonsense(&'static str),
 }
 
-/// The points of an answer. A series whose value is not a number is left in as NaN: the target it belongs to is told
-/// nonsense, and the others are told the truth.
+/// The points of an answer. A series whose value is not a number is kept as NaN: only the target that it
+/// belongs to has an invalid reading.
 pub(super) fn points(text: &str) -> Result<Vec<Point>, Wrong> {
     let root: Value = serde_json::from_str(text).map_err(|_| Wrong::Nonsense("no JSON"))?;
     match root["status"].as_str() {

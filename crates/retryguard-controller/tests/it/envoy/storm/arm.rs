@@ -1,4 +1,4 @@
-//! One arm of the experiment: who switches, and who watches.
+//! One arm of the experiment: what switches retries, and what measures.
 
 use std::fmt;
 use std::sync::Arc;

@@ -42,7 +42,11 @@ async fn main() -> anyhow::Result<()> {
 
     let live = LivePolicy::file(&path)?;
     let protocol = Reqwest::new(Http::new().client("periodic_client", env!("CARGO_PKG_VERSION")));
-    let client = Client::from_layer(reqwest::Client::new(), &live.layer("updates", protocol));
+    let inner = reqwest::Client::builder()
+        .retry(reqwest::retry::never())
+        .redirect(retryguard::reqwest::redirects())
+        .build()?;
+    let client = Client::from_layer(inner, &live.layer("updates", protocol)).reports_redirects();
     let periodic = live.periodic("updates", Duration::from_secs(300));
 
     let work = tokio::spawn({

@@ -36,7 +36,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use ::tonic::Status;
+use ::tonic::{Code, Status};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
@@ -50,7 +50,7 @@ use crate::{
     client::ResponseFuture,
     error::{BoxError, BoxedError, Error},
     handle::TargetHandle,
-    http::{Http, HttpLayer, HttpService, Peek, PeekBody},
+    http::{Http, HttpLayer, HttpService, Peek, PeekBody, StreamBroke},
 };
 
 /// Runs a policy around a tonic channel, or any service that takes tonic's bodies.
@@ -104,6 +104,7 @@ where
     A: Body<Data = Bytes> + Send + 'static,
     A::Error: Into<BoxError>,
     B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
 {
     type Response = Response<PeekBody<B>>;
     type Error = Status;
@@ -191,7 +192,12 @@ fn status(error: Error<BoxedError>) -> Status {
 /// tonic reads its own errors only from a box, so they are looked for here; a transport without an answer is unavailable.
 fn read(error: &(dyn std::error::Error + 'static)) -> Status {
     let chain = std::iter::successors(Some(error), |&error| error.source());
+    let answered = error.is::<StreamBroke>();
     for error in chain.take(32) {
+        // Of an answer that has begun, the reason of the reset says what happened.
+        if answered && let Some(reason) = error.downcast_ref().and_then(h2::Error::reason) {
+            return Status::new(code(reason), error.to_string());
+        }
         if let Some(status) = error.downcast_ref::<Status>() {
             return Status::with_details_and_metadata(
                 status.code(),
@@ -206,4 +212,15 @@ fn read(error: &(dyn std::error::Error + 'static)) -> Status {
         }
     }
     Status::unavailable(error.to_string())
+}
+
+/// The code for a stream that was reset, by the table of gRPC over HTTP/2.
+fn code(reason: h2::Reason) -> Code {
+    match reason {
+        h2::Reason::REFUSED_STREAM => Code::Unavailable,
+        h2::Reason::CANCEL => Code::Cancelled,
+        h2::Reason::ENHANCE_YOUR_CALM => Code::ResourceExhausted,
+        h2::Reason::INADEQUATE_SECURITY => Code::PermissionDenied,
+        _ => Code::Internal,
+    }
 }

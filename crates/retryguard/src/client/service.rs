@@ -45,6 +45,12 @@ impl<S, P> RetryGuard<S, P> {
         &self.policy
     }
 
+    /// The service below.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn inner_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
     /// The policy in force. One load tells whether the copy at hand is old, so that requests are read
     /// without the lock.
     #[inline]

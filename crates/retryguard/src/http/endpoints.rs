@@ -110,6 +110,7 @@ where
     S::Error: Into<BoxError>,
     A: Body<Data = Bytes>,
     B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
 {
     type Response = Response<PeekBody<B>>;
     type Error = Error<BoxedError>;

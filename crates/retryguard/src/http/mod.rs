@@ -21,7 +21,7 @@ pub use patience::BodyTimedOut;
 pub(crate) use patience::PatientBody;
 pub(crate) use patience::{Patience, Pause};
 pub(crate) use peek::is_grpc;
-pub use peek::{GrpcStatus, Peek, PeekBody, PeekFuture};
+pub use peek::{GrpcStatus, Peek, PeekBody, PeekFuture, StreamBroke};
 #[cfg(feature = "reqwest")]
 pub(crate) use protocol::{Has, note_idempotency, read_request};
 pub use protocol::{Http, KeptRequest, NetworkFailure};

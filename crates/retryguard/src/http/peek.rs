@@ -45,6 +45,7 @@ where
     S: Service<Request<ReplayBody<A>>, Response = Response<B>>,
     S::Error: Into<BoxError>,
     B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
 {
     type Response = Response<PeekBody<B>>;
     type Error = BoxedError;
@@ -84,6 +85,7 @@ where
     F: Future<Output = Result<Response<B>, E>>,
     E: Into<BoxError>,
     B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
 {
     type Output = Result<Response<PeekBody<B>>, BoxedError>;
 
@@ -101,7 +103,7 @@ where
             }
             if response.headers().contains_key(GRPC_STATUS) {
                 let response = response.map(|body| PeekBody::whole(body, *this.patience));
-                return Poll::Ready(Ok(with_status(response, None)));
+                return Poll::Ready(Ok(with_status(response, First::Status)));
             }
             let (head, rest) = response.into_parts();
             *this.begun = Some(Box::pin(Begun {
@@ -110,27 +112,41 @@ where
                 rest,
             }));
         }
-        poll_first_frame(this.begun, *this.patience, cx).map(Ok)
+        poll_first_frame(this.begun, *this.patience, cx)
     }
 }
 
 /// Waits for the first frame of a response of gRPC.
-fn poll_first_frame<B: Body>(
+fn poll_first_frame<B>(
     place: &mut Option<Pin<Box<Begun<B>>>>,
     patience: Patience,
     cx: &mut Context<'_>,
-) -> Poll<Response<PeekBody<B>>> {
+) -> Poll<Result<Response<PeekBody<B>>, BoxedError>>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
     let Some(mut begun) = place.take() else {
         return Poll::Pending;
     };
     let this = begun.as_mut().project();
-    let Poll::Ready(first) = this.rest.poll_frame(cx) else {
-        *place = Some(begun);
-        return Poll::Pending;
+    let first = match this.rest.poll_frame(cx) {
+        Poll::Ready(Some(Ok(frame))) => Some(Ok(frame)),
+        Poll::Ready(None) => None,
+        Poll::Ready(Some(Err(error))) => {
+            return Poll::Ready(Err(BoxedError::new(StreamBroke(error.into()))));
+        }
+        Poll::Pending => {
+            *place = Some(begun);
+            return Poll::Pending;
+        }
     };
-    let trailers = match &first {
-        Some(Ok(frame)) => frame.trailers_ref().cloned(),
-        Some(Err(_)) | None => None,
+    let seen = match &first {
+        Some(Ok(frame)) => frame
+            .trailers_ref()
+            .cloned()
+            .map_or(First::Message, First::Trailers),
+        Some(Err(_)) | None => First::End,
     };
     *this.first = Some(first);
     // The head is there until now: it is taken here alone, and the place is empty afterwards.
@@ -138,23 +154,42 @@ fn poll_first_frame<B: Body>(
         return Poll::Pending;
     };
     let response = Response::from_parts(head, PeekBody::begun(begun, patience));
-    Poll::Ready(with_status(response, trailers.as_ref()))
+    Poll::Ready(Ok(with_status(response, seen)))
 }
 
-/// Notes the status, wherever it stood. Hints in trailers are put beside it, where the judge looks.
-fn with_status<B: Body>(
-    mut response: Response<PeekBody<B>>,
-    trailers: Option<&HeaderMap>,
-) -> Response<PeekBody<B>> {
-    let status = trailers.unwrap_or(response.headers()).get(GRPC_STATUS);
-    let status = status
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.parse().ok());
-    if let Some(status) = status {
-        response.extensions_mut().insert(GrpcStatus(status));
-    }
-    if let Some(trailers) = trailers {
-        response.extensions_mut().insert(Trailers(trailers.clone()));
+/// A response of gRPC broke off before its first message and its status.
+#[derive(Debug, thiserror::Error)]
+#[error("the stream broke before its first message")]
+pub struct StreamBroke(#[source] pub(super) BoxError);
+
+/// What a response of gRPC begins with.
+enum First {
+    /// The status, among its headers.
+    Status,
+    Message,
+    /// The status, or whatever else the trailers say, in place of a message.
+    Trailers(HeaderMap),
+    /// Its end.
+    End,
+}
+
+/// Notes the status, wherever it stood. Hints in trailers are put beside it, where the judge looks. An end without a status
+/// that can be read is UNKNOWN, as gRPC has it.
+fn with_status<B: Body>(mut response: Response<PeekBody<B>>, first: First) -> Response<PeekBody<B>> {
+    const UNKNOWN: u8 = 2;
+    let read = |headers: &HeaderMap| {
+        let text = headers.get(GRPC_STATUS).and_then(|value| value.to_str().ok());
+        text.and_then(|text| text.parse().ok()).unwrap_or(UNKNOWN)
+    };
+    let status = match &first {
+        First::Message => return response,
+        First::Status => read(response.headers()),
+        First::Trailers(trailers) => read(trailers),
+        First::End => UNKNOWN,
+    };
+    response.extensions_mut().insert(GrpcStatus(status));
+    if let First::Trailers(trailers) = first {
+        response.extensions_mut().insert(Trailers(trailers));
     }
     response
 }
@@ -198,7 +233,7 @@ pin_project! {
         // The head of the response, until it is handed on.
         head: Option<response::Parts>,
         // The first frame, or the end, until it is handed on.
-        first: Option<First<B>>,
+        first: Option<FirstFrame<B>>,
         // What follows it.
         #[pin]
         rest: B,
@@ -206,7 +241,7 @@ pin_project! {
 }
 
 /// The first frame of a body, or its end.
-type First<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>;
+type FirstFrame<B> = Option<Result<Frame<<B as Body>::Data>, <B as Body>::Error>>;
 
 impl<B: Body> PeekBody<B> {
     const fn whole(body: B, patience: Patience) -> Self {

@@ -342,7 +342,7 @@ pub(crate) fn note_idempotency(
     let rules = &policy.idempotency;
     let by_nature = by_hand || rules.covers(method.as_str());
     // Most requests are idempotent by their method, and the name of the header would be parsed for each.
-    let mut keyed = !by_nature && headers.contains_key(rules.key_header.as_str());
+    let mut keyed = !by_nature && headers.get(rules.key_header.as_str()).is_some_and(is_key);
     if !by_nature
         && !keyed
         && rules.add_keys
@@ -352,6 +352,12 @@ pub(crate) fn note_idempotency(
         keyed = true;
     }
     by_nature || keyed
+}
+
+/// Whether the value of the header is a key. A server cannot recognise an empty one, bare or quoted, and would do the request
+/// twice.
+fn is_key(value: &HeaderValue) -> bool {
+    !matches!(value.as_bytes().trim_ascii(), b"" | b"\"\"")
 }
 
 /// What a request says of itself: by its tags, the context that it carries and what its headers leave of a deadline.

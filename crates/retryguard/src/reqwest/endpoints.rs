@@ -84,7 +84,11 @@ impl Client {
             return Err(EndpointError::NoTls);
         }
         let endpoints = self.several().ok_or(EndpointError::OneAddress)?;
-        let client = Following(self.inner.clone());
+        // Made by `Client::new`, whose redirect policy is ours.
+        let client = Following {
+            client: self.inner.clone(),
+            reports: true,
+        };
         endpoints.insert(base, Based { client, base: url })?;
         Ok(())
     }

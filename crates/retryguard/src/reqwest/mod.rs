@@ -12,8 +12,20 @@
 //! ```
 //!
 //! reqwest has retries of its own, without back-off; two layers of retries multiply. [`Client::new`] makes a
-//! client with them switched off. A client that is brought along should be built with
-//! `reqwest::retry::never()` and [`redirects`] too.
+//! client with them switched off, and [`Client::with_builder`] does so for other settings of reqwest:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use retryguard::{Policy, http::Http, reqwest::Client};
+//!
+//! let builder = reqwest::Client::builder().user_agent("shop/2");
+//! let client = Client::with_builder(builder, &Policy::default(), "payments", Http::new())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An existing client should be built with `reqwest::retry::never()` and [`redirects`] too; see
+//! [`Client::reports_redirects`].
 //!
 //! # TLS
 //!
@@ -75,14 +87,29 @@ impl Client {
     /// # Errors
     /// Where reqwest cannot be set up, for example without a usable TLS backend.
     pub fn new(policy: &Policy, service: &str) -> Result<Self, ::reqwest::Error> {
-        let inner = ::reqwest::Client::builder()
+        Self::with_builder(::reqwest::Client::builder(), policy, service, Http::new())
+    }
+
+    /// A client with settings of reqwest, and a protocol that names it in its requests. Its redirect policy becomes [`redirects`], and its
+    /// own retries are switched off.
+    ///
+    /// # Errors
+    /// Where reqwest cannot be set up, for example without a usable TLS backend.
+    pub fn with_builder(
+        builder: ::reqwest::ClientBuilder,
+        policy: &Policy,
+        service: &str,
+        protocol: Http,
+    ) -> Result<Self, ::reqwest::Error> {
+        let inner = builder
             .retry(::reqwest::retry::never())
             .redirect(redirects())
             .build()?;
-        Ok(Self::with(inner, policy, service, Http::new()))
+        Ok(Self::with(inner, policy, service, protocol).reports_redirects())
     }
 
-    /// An existing client, and a protocol that names it in its requests.
+    /// An existing client, and a protocol that names it in its requests. A request of it that must not be done twice is not sent
+    /// again where no connection came about: see [`Client::reports_redirects`].
     #[must_use]
     pub fn with(inner: ::reqwest::Client, policy: &Policy, service: &str, protocol: Http) -> Self {
         Self::from_layer(
@@ -95,10 +122,24 @@ impl Client {
     #[must_use]
     pub fn from_layer(inner: ::reqwest::Client, layer: &RetryGuardLayer<Reqwest>) -> Self {
         Self {
-            service: Kind::One(layer.layer(Following(inner.clone()))),
+            service: Kind::One(layer.layer(Following {
+                client: inner.clone(),
+                reports: false,
+            })),
             inner,
             handle: layer.handle(),
         }
+    }
+
+    /// Says that an existing client was built with [`redirects`], or with a redirect policy that follows none. A
+    /// failed connection then proves that a request was not processed, so that it is sent again whatever its method. Without
+    /// this the failed connection may be that of a redirect, whose server has processed the request.
+    #[must_use]
+    pub fn reports_redirects(mut self) -> Self {
+        if let Kind::One(service) = &mut self.service {
+            service.inner_mut().reports = true;
+        }
+        self
     }
 
     /// A client of one service at several base URLs. Scheme, host and port of each request are replaced by those of an

@@ -4,7 +4,10 @@ use http::HeaderValue;
 use retryguard_core::Outcome;
 use retryguard_policy::{Classifier, NetworkError, Service as ServicePolicy};
 
-use super::{Tagged, redirects::AttemptError};
+use super::{
+    Tagged,
+    redirects::{AttemptError, Redirected},
+};
 use crate::{
     http::{Has, Http, caller, is_grpc, note_idempotency, read_request, tags},
     protocol::{Asked, Judge, Protocol, Report, Sending},
@@ -113,9 +116,13 @@ impl Judge<::reqwest::Response, AttemptError> for Reqwest {
     fn judge(&self, result: &Result<::reqwest::Response, AttemptError>, classifier: &Classifier) -> Outcome {
         match result {
             Ok(response) => judge_response(&self.http, response, classifier),
-            // The server that redirected has processed the request.
-            Err(attempt) if attempt.redirected => classifier.network(NetworkError::Other),
-            Err(attempt) => self.http.network(&attempt.error, classifier),
+            Err(attempt) => match attempt.redirected {
+                Redirected::No => self.http.network(&attempt.error, classifier),
+                // The server that redirected has processed the request.
+                Redirected::Yes => classifier.network(NetworkError::Other),
+                // It may have been the server of a redirect that was not reached.
+                Redirected::Unknown => may_have_been_sent(self.http.network(&attempt.error, classifier)),
+            },
         }
     }
 
@@ -143,6 +150,13 @@ impl Judge<::reqwest::Response, ::reqwest::Error> for Reqwest {
     fn conclude(&self, response: &mut ::reqwest::Response, report: &Report) {
         report.attach(response.extensions_mut());
     }
+}
+
+fn may_have_been_sent(mut outcome: Outcome) -> Outcome {
+    if let Outcome::Failure(failure) = &mut outcome {
+        failure.hints.never_sent = false;
+    }
+    outcome
 }
 
 fn judge_response(http: &Http, response: &::reqwest::Response, classifier: &Classifier) -> Outcome {

@@ -2,7 +2,8 @@
 //!
 //! An attempt whose first server has answered with a redirect was processed by that server, whatever happens at the
 //! second: "no connection came about" is then no proof that the request was never sent. reqwest's errors do not
-//! say that a redirect was followed, so the redirect policy does.
+//! say that a redirect was followed, so the redirect policy does. Of a client that is brought along it is not known whether its
+//! policy does: none of its failed connections is then proof.
 
 use std::{
     cell::Cell,
@@ -21,7 +22,7 @@ thread_local! {
 }
 
 /// reqwest's own policy of at most ten redirects, which tells [`Client`](super::Client) of them. For a client that is brought
-/// along: `reqwest::Client::builder().redirect(retryguard::reqwest::redirects())`.
+/// along: `reqwest::Client::builder().redirect(retryguard::reqwest::redirects())`, and then [`Client::reports_redirects`](super::Client::reports_redirects).
 #[must_use]
 pub fn redirects() -> ::reqwest::redirect::Policy {
     const MOST: usize = 10;
@@ -39,13 +40,25 @@ pub fn redirects() -> ::reqwest::redirect::Policy {
 
 /// A reqwest client whose errors say whether a redirect was followed.
 #[derive(Debug, Clone)]
-pub(super) struct Following(pub(super) ::reqwest::Client);
+pub(super) struct Following {
+    pub(super) client: ::reqwest::Client,
+    /// Whether its redirect policy is [`redirects`], or follows none.
+    pub(super) reports: bool,
+}
 
 /// Why an attempt has no response.
 #[derive(Debug)]
 pub(super) struct AttemptError {
     pub(super) error: ::reqwest::Error,
-    pub(super) redirected: bool,
+    pub(super) redirected: Redirected,
+}
+
+/// Whether a redirect was followed before an attempt failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Redirected {
+    No,
+    Yes,
+    Unknown,
 }
 
 type Pending = <::reqwest::Client as Service<::reqwest::Request>>::Future;
@@ -62,8 +75,12 @@ impl Service<::reqwest::Request> for Following {
 
     fn call(&mut self, request: ::reqwest::Request) -> FollowingFuture {
         FollowingFuture {
-            pending: self.0.call(request),
-            redirected: false,
+            pending: self.client.call(request),
+            redirected: if self.reports {
+                Redirected::No
+            } else {
+                Redirected::Unknown
+            },
         }
     }
 }
@@ -72,7 +89,7 @@ pin_project! {
     pub(super) struct FollowingFuture {
         #[pin]
         pending: Pending,
-        redirected: bool,
+        redirected: Redirected,
     }
 }
 
@@ -83,7 +100,9 @@ impl Future for FollowingFuture {
         let this = self.project();
         let outer = FOLLOWED.replace(false);
         let result = this.pending.poll(cx);
-        *this.redirected |= FOLLOWED.replace(outer);
+        if FOLLOWED.replace(outer) {
+            *this.redirected = Redirected::Yes;
+        }
         let redirected = *this.redirected;
         result.map_err(|error| AttemptError { error, redirected })
     }

@@ -229,7 +229,7 @@ async fn a_body_whose_source_broke_is_not_sent_again() {
             error,
             Error::Failed {
                 attempts: 1,
-                refusal: Refusal::NotReplayable,
+                refusal: Refusal::NotRetryable,
                 ..
             }
         ),

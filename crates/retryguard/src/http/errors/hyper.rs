@@ -25,12 +25,12 @@ fn read_hyper(error: &::hyper::Error) -> NetworkFailure {
     if error.is_canceled() {
         return NetworkFailure::Unprocessed;
     }
+    // The source of the request's body broke, on the caller's side: nothing is known of the target.
+    if error.is_user() {
+        return NetworkFailure::Cancelled;
+    }
     if error.is_timeout() {
         return NetworkFailure::Timeout;
-    }
-    // The source of the request's body broke: nothing is known of the target.
-    if error.is_user() {
-        return NetworkFailure::Other;
     }
     let source = error.source();
     if let Some(error) = source.and_then(|source| source.downcast_ref()) {
@@ -51,6 +51,9 @@ fn read_h2(error: &::h2::Error) -> NetworkFailure {
         if refused || error.is_go_away() {
             return NetworkFailure::Unprocessed;
         }
+    } else if error.is_reset() && !error.is_library() {
+        // hyper itself resets a stream whose response is still wanted only where the request's body broke.
+        return NetworkFailure::Cancelled;
     }
     error
         .get_io()

@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-use super::NetworkFailure;
+use super::{NetworkFailure, StreamBroke};
 use crate::error::BoxedError;
 
 /// The longest chain of sources that is followed. Chains are a handful long; one that refers to itself has no end.
@@ -27,17 +27,25 @@ const LONGEST: usize = 32;
 
 /// Reads an error down its chain of sources.
 pub(super) fn read(error: &(dyn StdError + 'static)) -> NetworkFailure {
+    find(error).unwrap_or(NetworkFailure::Other)
+}
+
+/// The same; `None` where no error of the chain is known.
+fn find(error: &(dyn StdError + 'static)) -> Option<NetworkFailure> {
     std::iter::successors(Some(error), |&error| error.source())
         .take(LONGEST)
         .find_map(read_one)
-        .unwrap_or(NetworkFailure::Other)
 }
 
 /// What this error says without its sources; `None` where it is only a wrapper.
 fn read_one(error: &(dyn StdError + 'static)) -> Option<NetworkFailure> {
+    // The target had begun to answer, whatever is said of the stream afterwards.
+    if error.is::<StreamBroke>() {
+        return Some(NetworkFailure::Reset);
+    }
     #[cfg(feature = "reqwest")]
     if let Some(error) = error.downcast_ref() {
-        return reqwest::read(error);
+        return Some(reqwest::read(error));
     }
     #[cfg(feature = "tonic")]
     if let Some(read) = tonic::read(error) {

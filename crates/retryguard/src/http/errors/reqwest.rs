@@ -1,19 +1,23 @@
 //! reqwest's errors.
 
+use std::error::Error as StdError;
+
 use super::NetworkFailure;
 use crate::tls;
 
-/// `None` where the sources know better.
-pub(super) fn read(error: &::reqwest::Error) -> Option<NetworkFailure> {
+/// By its sources, where they say anything: `is_connect` and `is_timeout` also look into the error of a request's body, which
+/// says nothing of the target.
+pub(super) fn read(error: &::reqwest::Error) -> NetworkFailure {
     if error.is_builder() || tls::is_missing_for_redirect(error) {
-        return Some(NetworkFailure::Invalid);
-    }
-    if error.is_connect() {
-        return Some(NetworkFailure::Connect);
+        return NetworkFailure::Invalid;
     }
     // A redirect that leads nowhere, and a body that cannot be read, follow an answer.
     if error.is_redirect() || error.is_decode() || error.is_status() {
-        return Some(NetworkFailure::Other);
+        return NetworkFailure::Other;
     }
-    error.is_timeout().then_some(NetworkFailure::Timeout)
+    match error.source().and_then(super::find) {
+        Some(read) => read,
+        None if error.is_timeout() => NetworkFailure::Timeout,
+        None => NetworkFailure::Other,
+    }
 }

@@ -18,7 +18,8 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
 use retryguard::{
-    BoxError,
+    BoxError, FailureKind,
+    core::breaker,
     http::{BodyTimedOut, HttpLayer, tags::Tags},
     server::ServerLayer,
 };
@@ -175,6 +176,58 @@ async fn a_streamed_request_that_is_retried_early_leaves_no_connection_behind() 
     }
     assert_eq!(server.connections(), 100);
     until("every connection is closed", || server.open() == 0).await;
+}
+
+/// A request body whose source breaks after its first part: the source is on the caller's side.
+struct Breaking(bool);
+
+impl Stream for Breaking {
+    type Item = Result<Bytes, BoxError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let broken = std::mem::replace(&mut self.0, true);
+        // Kinds that would say much of the target, if they came from there.
+        let error = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into();
+        Poll::Ready(Some(if broken {
+            Err(error())
+        } else {
+            Ok(Bytes::from("part"))
+        }))
+    }
+}
+
+/// Uploads that break on their way to us counted as broken connections of the target, and opened its breaker.
+#[tokio::test]
+async fn an_upload_that_breaks_at_its_source_says_nothing_of_the_target() {
+    let policy = only("maxRetries: 2, initialDelay: 1ms, breaker: { trip: consecutive, failures: 1 }");
+    for http2 in [false, true] {
+        let server = if http2 {
+            Raw::http2([Http2::Silent; 9]).await
+        } else {
+            Raw::black_hole().await
+        };
+        let client = reqwest(&policy, http2);
+        let upload = reqwest::Body::wrap_stream(Breaking(false));
+        let error = client
+            .post(server.url("/"))
+            .body(upload)
+            .send()
+            .await
+            .unwrap_err();
+        assert_eq!(error.history()[0].failure, FailureKind::Cancelled, "{error:?}");
+        assert_eq!(error.attempts(), 1);
+        let inner = HyperClient::builder(TokioExecutor::new())
+            .http2_only(http2)
+            .build_http();
+        let layer = HttpLayer::new(&policy, "it");
+        let request = Request::post(server.url("/"))
+            .body(Body::from_stream(Breaking(false)))
+            .unwrap();
+        let error = layer.layer(inner).oneshot(request).await.unwrap_err();
+        assert_eq!(error.history()[0].failure, FailureKind::Cancelled, "{error:?}");
+        assert_eq!(layer.handle().status().breaker, breaker::State::Closed);
+        assert_eq!(client.handle().status().breaker, breaker::State::Closed);
+    }
 }
 
 /// A body that waits for a word before it ends.

@@ -15,7 +15,11 @@ use hyper_util::{
     },
     rt::{TokioExecutor, TokioIo},
 };
-use retryguard::{Error, Policy, Refusal, Report, core::breaker, http::HttpLayer};
+use retryguard::{
+    Error, FailureKind, Policy, Refusal, Report,
+    core::breaker,
+    http::{Http, HttpLayer},
+};
 use tokio::net::TcpStream;
 use tonic::transport::Endpoint;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -23,7 +27,7 @@ use tower::{Layer, Service, ServiceExt};
 
 use super::{hyper, reqwest};
 use crate::support::{
-    bytes::{Http2, Raw},
+    bytes::{Http2, INTERNAL_ERROR, REFUSED_STREAM, Raw},
     loopback::listen,
     only,
 };
@@ -100,7 +104,7 @@ async fn grpc_calls_that_were_refused_are_sent_again_and_others_are_not() {
     ] {
         let server = Raw::http2([answer]).await;
         let channel = Endpoint::from_shared(server.url("")).unwrap().connect_lazy();
-        let layer = retryguard::tonic::TonicLayer::new(&eager(), "it", retryguard::http::Http::new());
+        let layer = retryguard::tonic::TonicLayer::new(&eager(), "it", Http::new());
         let mut client = HealthClient::new(layer.layer(channel));
         // The server's 200 is not a gRPC answer: the call fails either way, and only what was sent counts.
         let failed = client.check(HealthCheckRequest::default()).await.unwrap_err();
@@ -234,6 +238,74 @@ async fn a_redirect_to_nowhere_follows_a_request_that_was_processed() {
         let error = client.post(server.url("/")).send().await.unwrap_err();
         assert_eq!(error.refusal(), Some(Refusal::NotIdempotent), "{error:?}");
         assert_eq!(server.requests(), 1, "{status}");
+        // reqwest's own redirect policy does not report it: three requests.
+        let brought = brought();
+        let error = brought.post(server.url("/")).send().await.unwrap_err();
+        assert_eq!(error.refusal(), Some(Refusal::NotIdempotent), "{error:?}");
+        assert_eq!(server.requests(), 2, "{status}");
+        // A request that may be done twice is sent again.
+        let error = brought.get(server.url("/")).send().await.unwrap_err();
+        assert_eq!(error.history().len(), 3, "{error:?}");
+        assert_eq!(error.history()[0].failure, FailureKind::Unreachable);
+    }
+}
+
+fn brought() -> retryguard::reqwest::Client {
+    retryguard::reqwest::Client::with(reqwest::Client::new(), &eager(), "it", Http::new())
+}
+
+/// A client that is known to report its redirects says of a failed connection what the library's own says.
+#[tokio::test]
+async fn a_client_that_reports_its_redirects_sends_again_what_never_left() {
+    let listener = listen().await;
+    let nowhere = format!("http://{}/", listener.local_addr().unwrap());
+    drop(listener);
+    let silent = brought().post(&nowhere).send().await.unwrap_err();
+    assert_eq!(silent.attempts(), 1, "{silent:?}");
+    let reporting = brought().reports_redirects();
+    let error = reporting.post(&nowhere).send().await.unwrap_err();
+    assert_eq!(error.attempts(), 3, "{error:?}");
+}
+
+/// A server cannot recognise an empty key: three requests.
+#[tokio::test]
+async fn an_empty_idempotency_key_makes_nothing_idempotent() {
+    for (key, requests) in [("", 1), (" ", 1), ("\"\"", 1), ("\"7\"", 3)] {
+        let server = Raw::http1(b"HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n", true).await;
+        let request = reqwest(&eager(), false).post(server.url("/"));
+        let answered = request.header("idempotency-key", key).send().await.unwrap();
+        assert_eq!(answered.status(), 500);
+        assert_eq!(server.requests(), requests, "{key:?}");
+    }
+}
+
+/// The head of a gRPC response, and then the end of its stream: read as a success, so that no breaker ever opened, and
+/// what may be done twice was not sent again. REFUSED_STREAM says nothing any more once an answer has begun.
+#[tokio::test]
+async fn a_grpc_stream_that_ends_before_its_first_message_has_failed() {
+    for answer in [
+        Http2::GrpcHead,
+        Http2::GrpcHeadThenReset(INTERNAL_ERROR),
+        Http2::GrpcHeadThenReset(REFUSED_STREAM),
+    ] {
+        for (idempotent, requests) in [(false, 1), (true, 3)] {
+            let server = Raw::http2([answer; 9]).await;
+            let channel = Endpoint::from_shared(server.url("")).unwrap().connect_lazy();
+            let protocol = Http::new().idempotent_when(move |_, _| idempotent);
+            let policy = only(&format!(
+                "maxRetries: 2, initialDelay: 1ms, breaker: {{ trip: consecutive, failures: {requests} }}"
+            ));
+            let layer = retryguard::tonic::TonicLayer::new(&policy, "it", protocol);
+            let mut client = HealthClient::new(layer.layer(channel));
+            let failed = client.check(HealthCheckRequest::default()).await.unwrap_err();
+            assert_ne!(failed.code(), tonic::Code::Ok);
+            assert_eq!(server.requests(), requests, "{answer:?}: {failed:?}");
+            assert_eq!(
+                layer.handle().status().breaker,
+                breaker::State::Open,
+                "{answer:?}"
+            );
+        }
     }
 }
 

@@ -31,14 +31,9 @@ fn hyper(policy: &Policy, http2: bool) -> Hyper {
 }
 
 fn reqwest(policy: &Policy, http2: bool) -> Client {
-    let mut builder = reqwest::Client::builder().retry(reqwest::retry::never());
+    let mut builder = reqwest::Client::builder();
     if http2 {
         builder = builder.http2_prior_knowledge();
     }
-    Client::with(
-        builder.build().unwrap(),
-        policy,
-        "it",
-        retryguard::http::Http::new(),
-    )
+    Client::with_builder(builder, policy, "it", retryguard::http::Http::new()).unwrap()
 }

@@ -152,7 +152,17 @@ pub(crate) enum Http2 {
     GoAwayAfter,
     /// RST_STREAM with CANCEL.
     Cancelled,
+    /// No answer.
+    Silent,
+    /// The head of a gRPC response, and the end of the stream without a status.
+    GrpcHead,
+    /// The head of a gRPC response, and then RST_STREAM with this code.
+    GrpcHeadThenReset(u8),
 }
+
+pub(crate) const INTERNAL_ERROR: u8 = 2;
+pub(crate) const REFUSED_STREAM: u8 = 7;
+const CANCEL: u8 = 8;
 
 const SETTINGS: u8 = 4;
 const HEADERS: u8 = 1;
@@ -206,8 +216,14 @@ async fn answer_http2(stream: &mut TcpStream, id: u32, answer: Http2) -> std::io
             frame(stream, DATA, 0, id, b"and so on").await?;
         }
         Http2::Malformed => frame(stream, DATA, 0, 0, b"DATA on stream 0").await?,
-        Http2::Refused => frame(stream, RST_STREAM, 0, id, &[0, 0, 0, 7]).await?,
-        Http2::Cancelled => frame(stream, RST_STREAM, 0, id, &[0, 0, 0, 8]).await?,
+        Http2::Refused => frame(stream, RST_STREAM, 0, id, &[0, 0, 0, REFUSED_STREAM]).await?,
+        Http2::Cancelled => frame(stream, RST_STREAM, 0, id, &[0, 0, 0, CANCEL]).await?,
+        Http2::Silent => {}
+        Http2::GrpcHead => frame(stream, HEADERS, END_HEADERS | END_STREAM, id, &grpc_head()).await?,
+        Http2::GrpcHeadThenReset(code) => {
+            frame(stream, HEADERS, END_HEADERS, id, &grpc_head()).await?;
+            frame(stream, RST_STREAM, 0, id, &[0, 0, 0, code]).await?;
+        }
         Http2::GoAwayBefore => {
             frame(stream, GOAWAY, 0, 0, &no_error(id.saturating_sub(2))).await?;
         }
@@ -218,6 +234,15 @@ async fn answer_http2(stream: &mut TcpStream, id: u32, answer: Http2) -> std::io
         }
     }
     Ok(true)
+}
+
+/// `:status: 200` and `content-type: application/grpc`: a name of HPACK's static table, and a literal value.
+fn grpc_head() -> Vec<u8> {
+    let kind = b"application/grpc";
+    let mut head = vec![0x88, 0x0f, 16];
+    head.push(u8::try_from(kind.len()).expect("a short value"));
+    head.extend(kind);
+    head
 }
 
 async fn frame(stream: &mut TcpStream, kind: u8, flags: u8, id: u32, payload: &[u8]) -> std::io::Result<()> {

@@ -106,7 +106,11 @@ pub enum Error<E> {
 impl<E> fmt::Display for Error<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { refusal, .. } => write!(f, "not sent: {refusal} ({})", refusal.next_step()),
+            // A request that no client can send has made no attempt.
+            Self::Refused { refusal, .. }
+            | Self::Failed {
+                attempts: 0, refusal, ..
+            } => write!(f, "not sent: {refusal} ({})", refusal.next_step()),
             Self::TimedOut {
                 attempts, refusal, ..
             } => {

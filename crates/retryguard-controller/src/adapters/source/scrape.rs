@@ -26,9 +26,22 @@ pub struct Scrape {
     count: Count,
 }
 
+/// For how many rounds a series that is missing from its page is remembered. Without that, a page that was empty once would make
+/// every counter look new, and the whole history of a proxy would count as one interval.
+const REMEMBERED: u16 = 600;
+
 struct Page {
     url: Url,
-    last: Option<HashMap<String, f64>>,
+    last: Option<HashMap<String, Seen>>,
+}
+
+/// A series of the last pages.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// Its last number that can be true; none where it had none yet.
+    value: Option<f64>,
+    /// For how many rounds it has been missing.
+    missing: u16,
 }
 
 /// What is counted, for whom.
@@ -136,26 +149,18 @@ impl Page {
             address: shown(&self.url),
             reason,
         };
-        let mut now = HashMap::new();
+        let mut now: HashMap<String, Seen> = HashMap::new();
         let mut fresh = Vec::new();
         let wanted = |name: &str| count.wanted.contains_key(name);
         exposition::lines(text, wanted, |line| {
             let found = count.matches(&line);
-            if found.is_empty() {
+            // A series that stands on the page twice counts once.
+            if found.is_empty() || now.contains_key(line.series) {
                 return;
             }
-            // A series that was not there before began at zero after the last look. One that has become
-            // smaller began again.
-            let before = self
-                .last
-                .as_ref()
-                .map(|last| last.get(line.series).copied().unwrap_or(0.0));
+            let before = self.last.as_ref().map(|last| last.get(line.series));
             if let Some(before) = before {
-                let delta = if line.value >= before {
-                    line.value - before
-                } else {
-                    line.value
-                };
+                let delta = delta(before, line.value);
                 let bound = line
                     .labels
                     .iter()
@@ -165,7 +170,12 @@ impl Page {
                     fresh.push((target, role, bound.clone(), delta));
                 }
             }
-            now.insert(line.series.to_owned(), line.value);
+            let value = if is_count(line.value) {
+                Some(line.value)
+            } else {
+                before.flatten().and_then(|seen| seen.value)
+            };
+            now.insert(line.series.to_owned(), Seen { value, missing: 0 });
         })
         .map_err(|broken| nonsense(format!("line {}: {}", broken.line, broken.reason)))?;
         if now.len() > room {
@@ -177,8 +187,29 @@ impl Page {
         for (target, role, bound, delta) in fresh {
             tallies[target].add(role, bound.as_deref(), delta);
         }
-        self.last = Some(now);
+        for (series, seen) in self.last.take().into_iter().flatten() {
+            if seen.missing < REMEMBERED && now.len() < room {
+                let missing = seen.missing + 1;
+                now.entry(series).or_insert(Seen { missing, ..seen });
+            }
+        }
+        // A first page without any series of ours says nothing about where their counters stand.
+        self.last = Some(now).filter(|now| !now.is_empty());
         Ok(())
+    }
+}
+
+fn is_count(value: f64) -> bool {
+    value.is_finite() && value >= 0.0
+}
+
+/// What a series counted since the last page; NaN where that is not known. A series that was not there before began at zero, and one
+/// that has become smaller began again.
+fn delta(before: Option<&Seen>, value: f64) -> f64 {
+    match before.map_or(Some(0.0), |seen| seen.value) {
+        Some(before) if is_count(value) && value >= before => value - before,
+        Some(_) if is_count(value) => value,
+        _ => f64::NAN,
     }
 }
 

@@ -102,6 +102,41 @@ async fn numbers_that_cannot_be_true_leave_the_target_out() {
     }
 }
 
+/// After such a page all that a proxy had counted in weeks was taken for one interval.
+#[tokio::test]
+async fn a_page_without_a_number_does_not_make_history_new() {
+    let old = page(1_000_000, 0, 900_000, 0);
+    let odd = |number: &str| {
+        let odd = old.replace("} 1000000\n", &format!("}} {number}\n"));
+        odd.replace("} 900000\n", &format!("}} {number}\n"))
+    };
+    for between in [
+        odd("NaN"),
+        odd("+Inf"),
+        odd("-5"),
+        String::new(),
+        "# nothing\n".to_owned(),
+    ] {
+        let next = page(1_000_100, 0, 900_010, 0);
+        let seen = samples(&[old.clone(), between.clone(), next]).await;
+        assert_eq!(seen[1], None, "{between}");
+        assert_eq!(counts(seen[2]), (100, 10, 0), "{between}");
+    }
+    // The same where it is the first page: what comes next may have run for weeks.
+    for first in [odd("NaN"), odd("-5"), String::new()] {
+        let seen = samples(&[first.clone(), old.clone(), page(1_000_100, 0, 900_010, 0)]).await;
+        assert_eq!(seen[..2], [None, None], "{first}");
+        assert_eq!(counts(seen[2]), (100, 10, 0), "{first}");
+    }
+}
+
+#[tokio::test]
+async fn a_series_that_stands_twice_counts_once() {
+    let twice = |total| format!("{0}{0}", page(total, 0, total / 10, 0));
+    let seen = samples(&[twice(100), twice(200)]).await;
+    assert_eq!(counts(seen[1]), (100, 10, 0));
+}
+
 #[tokio::test]
 async fn a_page_that_is_something_else_is_an_error() {
     let (server, address) = serve().await;

@@ -218,6 +218,43 @@ async fn a_link_may_not_lead_out_of_the_folder() {
 }
 
 /// Killed while retries were off: the next one finds the decision beside the policies and goes on serving it.
+/// The decisions of a newer controller, or a file that was damaged. The server did not start, and one that ran no longer took up
+/// edits of policies.
+#[tokio::test]
+async fn decisions_that_are_not_understood_are_ignored_and_replaced() {
+    let (logged, _guard) = Logged::start();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.yaml"), POLICY).unwrap();
+    let decisions = folder.path().join(".retryguard-decisions.json");
+    std::fs::write(&decisions, r#"{"version": 2, "s3cret": true}"#).unwrap();
+    let server = server(folder.path()).await;
+    assert_eq!(get(&server, "", None).await.text().await.unwrap(), POLICY);
+    let edited = POLICY.replace("mine", "mine, edited");
+    std::fs::write(folder.path().join("mine.yaml"), &edited).unwrap();
+    let first = get(&server, "", None).await;
+    let etag = header(&first, "etag");
+    if first.text().await.unwrap() == POLICY {
+        let next = get(&server, "?wait=60", Some(&etag)).await;
+        assert_eq!(next.text().await.unwrap(), edited);
+    }
+    assert!(logged.count("are ignored") >= 1, "{}", logged.text());
+    assert!(!logged.text().contains("s3cret"), "{}", logged.text());
+    server.apply(&change(RetryState::Off)).await.unwrap();
+    assert!(
+        std::fs::read_to_string(&decisions)
+            .unwrap()
+            .contains("\"wish\":\"off\"")
+    );
+    assert!(
+        get(&server, "", None)
+            .await
+            .text()
+            .await
+            .unwrap()
+            .contains("\"maxRetries\": 0")
+    );
+}
+
 #[tokio::test]
 async fn decisions_outlive_the_server() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
     fs,
     hash::{Hash as _, Hasher as _},
-    io::{self, Read as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -175,12 +175,22 @@ fn served(
 /// The decisions that stand beside the policies; none where there is no such file.
 pub(super) fn decisions(folder: &Path) -> io::Result<Decisions> {
     let path = folder.join(DECISIONS);
-    let mut text = String::new();
-    match fs::File::open(&path) {
+    // What we write is a file. A pipe would be waited for, and a link could lead out of the folder.
+    match fs::symlink_metadata(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Decisions::new()),
         Err(error) => return Err(error),
-        Ok(file) => file.take(LARGEST_FILE as u64 + 1).read_to_string(&mut text)?,
-    };
+        Ok(about) if !about.is_file() => {
+            return Err(io::Error::other(format!(
+                "{} is not a regular file; remove it",
+                path.display()
+            )));
+        }
+        Ok(_) => {}
+    }
+    let mut text = String::new();
+    fs::File::open(&path)?
+        .take(LARGEST_FILE as u64 + 1)
+        .read_to_string(&mut text)?;
     parse(&text).ok_or_else(|| io::Error::other(format!("{} is not what we write", path.display())))
 }
 
@@ -238,7 +248,13 @@ pub(super) fn keep(folder: &Path, decisions: &Decisions) -> io::Result<()> {
         })
         .collect();
     let draft: PathBuf = folder.join(format!("{DECISIONS}.new"));
-    fs::write(&draft, Value::Object(all).to_string())?;
+    // What stands there may be a link that leads out of the folder, or a pipe: it is replaced, never written to.
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::File::options().write(true).create_new(true).open(&draft)?;
+    file.write_all(Value::Object(all).to_string().as_bytes())?;
     fs::rename(&draft, &path)
 }
 
@@ -262,5 +278,29 @@ mod tests {
         assert_eq!(read[&TargetName::new("reviews")].desired, half);
         keep(folder.path(), &read).unwrap();
         assert_eq!(fs::read_to_string(folder.path().join(DECISIONS)).unwrap(), text);
+    }
+
+    /// Decisions were written through a link, into any file that this process may write.
+    #[test]
+    fn decisions_are_not_written_through_a_link() {
+        let outside = tempfile::tempdir().unwrap();
+        let victim = outside.path().join("victim");
+        fs::write(&victim, "untouched").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let desired = RetryState::Off;
+        let service = "orders".to_owned();
+        let all = Decisions::from([(TargetName::new("orders"), Decision { service, desired })]);
+        let link = |name: String| std::os::unix::fs::symlink(&victim, folder.path().join(name)).unwrap();
+        link(format!("{DECISIONS}.new"));
+        link(DECISIONS.to_owned());
+        let refused = decisions(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("not a regular file"), "{refused}");
+        keep(folder.path(), &all).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+        assert_eq!(decisions(folder.path()).unwrap(), all);
+        let pipe = folder.path().join(DECISIONS);
+        fs::remove_file(&pipe).unwrap();
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(decisions(folder.path()).is_err());
     }
 }

@@ -96,7 +96,10 @@ impl PolicyServer {
             path: folder.display().to_string(),
             reason: error.to_string(),
         };
-        let decisions = folder::decisions(folder).map_err(wrong)?;
+        let decisions = folder::decisions(folder).unwrap_or_else(|error| {
+            tracing::error!(target: "retryguard::controller", %error, "{IGNORED}");
+            Decisions::new()
+        });
         let first = folder::read(folder, &valid(folder, &decisions), &Policies::new()).map_err(wrong)?;
         let (policies, _) = watch::channel(Folder::default());
         publish(&policies, first);
@@ -239,11 +242,14 @@ async fn look(folder: PathBuf, decisions: Arc<Mutex<Decisions>>, policies: watch
             .err()
             .map(|error| error.to_string());
         if let Some(error) = error.as_ref().filter(|error| last.as_ref() != Some(*error)) {
-            tracing::error!(target: "retryguard::controller", error, "the folder of policies cannot be read");
+            tracing::error!(target: "retryguard::controller", error, "the folder of policies is not read as a whole");
         }
         last = error;
     }
 }
+
+/// What is logged where the file of decisions is not understood.
+const IGNORED: &str = "the decisions beside the policies are ignored";
 
 fn look_once(
     folder: &Path,
@@ -251,11 +257,19 @@ fn look_once(
     policies: &watch::Sender<Folder>,
 ) -> std::io::Result<()> {
     let mut decisions = decisions.lock().unwrap_or_else(PoisonError::into_inner);
-    *decisions = folder::decisions(folder)?;
+    // Policies are served all the same, and the next decision of a controller replaces the file.
+    let (known, ignored) = match folder::decisions(folder) {
+        Ok(known) => (known, Ok(())),
+        Err(error) => (
+            Decisions::new(),
+            Err(std::io::Error::other(format!("{IGNORED}: {error}"))),
+        ),
+    };
+    *decisions = known;
     let last = policies.borrow().policies.clone();
     let read = folder::read(folder, &valid(folder, &decisions), &last)?;
     publish(policies, read);
-    Ok(())
+    ignored
 }
 
 /// Those that were confirmed within [`LAPSE`].

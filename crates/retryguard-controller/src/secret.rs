@@ -23,9 +23,10 @@ impl Secret {
     /// Reads a file, without the line end that editors leave.
     ///
     /// # Errors
-    /// When it cannot be read, is empty, or is longer than a secret can be.
+    /// When it cannot be read, is empty, is longer than a secret can be, or holds what neither a header nor an address can carry.
     pub fn from_file(path: &Path) -> io::Result<Self> {
         use io::Read as _;
+        must_be_regular(path)?;
         let mut text = String::new();
         fs::File::open(path)?
             .take(LONGEST + 1)
@@ -35,6 +36,12 @@ impl Secret {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "empty, or too long for a secret",
+            ));
+        }
+        if text.contains(char::is_control) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "more than one line, or a control character, which no header can carry",
             ));
         }
         Ok(Self(text.to_owned()))
@@ -60,6 +67,19 @@ impl Secret {
     pub fn matches(&self, other: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(other).into()
     }
+}
+
+/// Refuses what is not a regular file; a device is one that can be read. To open a pipe is to wait for its writer.
+pub(crate) fn must_be_regular(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_fifo() || kind.is_socket() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a pipe or a socket; write it to a file",
+        ));
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Secret {
@@ -115,5 +135,28 @@ mod tests {
         }
         fs::write(&path, "x".repeat(64 * 1024)).unwrap();
         assert!(Secret::from_file(&path).is_ok());
+    }
+
+    /// Such a token was accepted, and then no request could carry it; a pipe was waited for without end.
+    #[test]
+    fn two_lines_a_control_character_or_a_pipe_are_no_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        for text in ["s3c\nret", "s3c\tret", "s3c\0ret", "s3c\r\nret\n"] {
+            fs::write(&path, text).unwrap();
+            let error = Secret::from_file(&path).unwrap_err().to_string();
+            assert!(
+                error.contains("control character") && !error.contains("s3c"),
+                "{error}"
+            );
+        }
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(
+            Secret::from_file(&pipe)
+                .unwrap_err()
+                .to_string()
+                .contains("a pipe")
+        );
     }
 }

@@ -10,13 +10,10 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use reqwest::Url;
-use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, pem::PemObject as _},
-};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 use crate::adapters::causes::chain;
+use crate::adapters::http::tls::certificates;
 use crate::adapters::start_error::StartError;
 use crate::reconcile::source::SourceError;
 use crate::secret::Secret;
@@ -127,12 +124,8 @@ impl Fetch {
 /// TLS that trusts the certificates of a file, and no others.
 fn trusting(path: &Path) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
-        let certificate = certificate.map_err(|error| error.to_string())?;
+    for certificate in certificates(path)? {
         roots.add(certificate).map_err(|error| error.to_string())?;
-    }
-    if roots.is_empty() {
-        return Err("no certificate in it".to_owned());
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

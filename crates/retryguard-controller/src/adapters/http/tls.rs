@@ -14,6 +14,7 @@ use rustls::{
 
 use crate::adapters::start_error::StartError;
 use crate::config::listen::Tls;
+use crate::secret::must_be_regular;
 
 /// The server side of TLS, for HTTP/1.1. With `clientCa`, a client needs a certificate that this authority signed.
 pub(crate) fn server_config(what: &'static str, tls: &Tls) -> Result<ServerConfig, StartError> {
@@ -23,6 +24,7 @@ pub(crate) fn server_config(what: &'static str, tls: &Tls) -> Result<ServerConfi
         reason,
     };
     let chain = certificates(&tls.certificate).map_err(|reason| unusable(&tls.certificate, reason))?;
+    must_be_regular(&tls.key).map_err(|error| unusable(&tls.key, error.to_string()))?;
     let key =
         PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| unusable(&tls.key, error.to_string()))?;
     let provider = Arc::new(ring::default_provider());
@@ -57,7 +59,9 @@ pub(crate) fn server_config(what: &'static str, tls: &Tls) -> Result<ServerConfi
     Ok(config)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+/// The certificates of a PEM file, at least one.
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    must_be_regular(path).map_err(|error| error.to_string())?;
     let all: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
         .map_err(|error| error.to_string())?;

@@ -39,6 +39,8 @@ use crate::clock::sleep;
 pub(crate) struct Limits {
     /// The most connections at once.
     pub(crate) most: usize,
+    /// The part of the descriptors that this port has.
+    share: Share,
     /// How long a new connection may take to bring its first request.
     pub(crate) first_request: Duration,
     /// How long a connection may stay open between two requests.
@@ -53,6 +55,7 @@ impl Limits {
     pub(crate) fn new(most: usize, share: Share) -> Self {
         Self {
             most: most.min(share.of(descriptors())).max(1),
+            share,
             first_request: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             stalled: Duration::from_secs(10),
@@ -60,13 +63,13 @@ impl Limits {
     }
 }
 
-/// A port's part of the descriptors of the process. There are at most two ports of one eighth and one of a half, so a
-/// quarter is left.
+/// A port's part of the descriptors of the process. There are at most two ports of one eighth, and those of fleets share one half,
+/// so a quarter is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Share {
     /// An eighth: the status and the policies.
     Eighth,
-    /// A half: a fleet of Envoys.
+    /// A half, divided among the ports of fleets: Envoys, gRPC clients, each shard of either.
     #[cfg(any(feature = "envoy", test))]
     Half,
 }
@@ -78,6 +81,29 @@ impl Share {
             #[cfg(any(feature = "envoy", test))]
             Self::Half => descriptors / 2,
         }
+    }
+}
+
+/// The ports of fleets of this process.
+static FLEET_PORTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a port as long as it lives.
+#[derive(Debug)]
+struct FleetPort;
+
+impl FleetPort {
+    fn open(share: Share) -> Option<Arc<Self>> {
+        if share == Share::Eighth {
+            return None;
+        }
+        FLEET_PORTS.fetch_add(1, Ordering::SeqCst);
+        Some(Arc::new(Self))
+    }
+}
+
+impl Drop for FleetPort {
+    fn drop(&mut self) {
+        FLEET_PORTS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -104,6 +130,7 @@ pub fn raise_descriptor_limit() {
 pub(crate) struct Connections {
     limits: Limits,
     table: Arc<Mutex<Table>>,
+    fleet: Option<Arc<FleetPort>>,
 }
 
 #[derive(Debug, Default)]
@@ -150,13 +177,25 @@ impl Connections {
         Self {
             limits,
             table: Arc::default(),
+            fleet: FleetPort::open(limits.share),
         }
+    }
+
+    /// The most connections of this port, beside the other ports of fleets.
+    fn most(&self) -> usize {
+        if self.fleet.is_none() {
+            return self.limits.most;
+        }
+        let ports = FLEET_PORTS.load(Ordering::SeqCst).max(1);
+        let own = self.limits.share.of(descriptors()) / ports;
+        self.limits.most.min(own).max(1)
     }
 
     /// Takes a connection in; an error where the port is full of open requests.
     pub(crate) fn admit<I>(&self, io: I) -> io::Result<Limited<I>> {
+        let most = self.most();
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if table.open.len() >= self.limits.most {
+        if table.open.len() >= most {
             // Numbers rise, so the first is the oldest.
             let idle = table.open.iter().find(|(_, connection)| connection.is_idle());
             let Some(number) = idle.map(|(number, _)| *number) else {
@@ -429,6 +468,21 @@ mod tests {
         drop((request, other));
         let (_five, server) = duplex(64);
         assert!(all.admit(server).is_ok());
+    }
+
+    /// Two ports of fleets could take a half of the descriptors each, and left none for the control loop.
+    #[test]
+    fn ports_of_fleets_share_one_half() {
+        let fleet = Limits {
+            most: usize::MAX,
+            ..Limits::new(usize::MAX, Share::Half)
+        };
+        let half = Share::Half.of(descriptors());
+        let ports: Vec<Connections> = (0..4).map(|_| Connections::new(fleet)).collect();
+        // Other tests of this process may have ports too.
+        assert!(ports.iter().map(Connections::most).sum::<usize>() <= half);
+        let status = Connections::new(Limits::new(usize::MAX, Share::Eighth));
+        assert_eq!(status.most(), descriptors() / 8);
     }
 
     #[tokio::test(start_paused = true)]

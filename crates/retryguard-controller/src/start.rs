@@ -26,7 +26,7 @@ use crate::reconcile::actuator::Actuator;
 use crate::reconcile::control_loop::Components;
 use crate::reconcile::election::LeaderElection;
 use crate::reconcile::source::Source;
-use crate::secret::Secret;
+use crate::secret::{Secret, must_be_regular};
 
 /// The actuators that the configuration names, started. Those that listen have their ports; those that call
 /// others have not called yet, so that a data plane that is down does not keep the controller from starting.
@@ -82,9 +82,14 @@ pub async fn sources(config: &Config) -> Result<Vec<Box<dyn Source>>, StartError
     Ok(all)
 }
 
-/// The backend that the configuration names.
-pub async fn election(config: &Config) -> Result<Box<dyn LeaderElection>, StartError> {
-    election::start(&config.election).await
+/// The backend that the configuration names; `run` is a number for this run of the program.
+async fn election(config: &Config, run: u64) -> Result<Box<dyn LeaderElection>, StartError> {
+    election::start(&config.election, run).await
+}
+
+/// A number that no other run of this program has.
+fn new_run() -> u64 {
+    Random.below(u64::MAX)
 }
 
 /// Every file of the configuration that cannot be used: tokens, certificates, keys and addresses. The same is said at the
@@ -137,7 +142,7 @@ pub fn unusable_files(config: &Config) -> Vec<StartError> {
     let reaches = cloudwatch.map(|reach| ("cloudwatch", reach)).into_iter();
     for (what, reach) in reaches.chain(aws.map(|reach| ("aws", reach))) {
         if let Some(path) = &reach.credentials_file
-            && let Err(error) = std::fs::File::open(path)
+            && let Err(error) = must_be_regular(path).and_then(|()| std::fs::File::open(path))
         {
             found.push(unreadable(what, path, &error));
         }
@@ -193,6 +198,15 @@ fn unreadable(what: &'static str, path: &Path, error: &std::io::Error) -> StartE
 
 /// Everything that [`crate::reconcile::control_loop::run`] needs.
 pub async fn components(config: &Config, dry_run: bool, leave: bool) -> Result<Components, StartError> {
+    components_of_run(config, new_run(), dry_run, leave).await
+}
+
+async fn components_of_run(
+    config: &Config,
+    run: u64,
+    dry_run: bool,
+    leave: bool,
+) -> Result<Components, StartError> {
     let actuators = actuators(config).await?;
     let place = |word: &str| actuators.iter().position(|actuator| actuator.name() == word);
     let targets = config
@@ -209,13 +223,16 @@ pub async fn components(config: &Config, dry_run: bool, leave: bool) -> Result<C
     Ok(Components {
         targets,
         sources: sources(config).await?,
-        election: election(config).await?,
+        election: election(config, run).await?,
         actuators,
         limits: config.limits,
         dry_run,
         leave,
     })
 }
+
+/// In how many campaigns a process reaches for all shards, a part of them in each.
+const ROUNDS_OF_START: usize = 3;
 
 /// As [`components`], for each shard of the configuration.
 pub async fn shards(config: &Config, dry_run: bool, leave: bool) -> Result<Vec<Components>, StartError> {
@@ -224,17 +241,18 @@ pub async fn shards(config: &Config, dry_run: bool, leave: bool) -> Result<Vec<C
         return Ok(vec![components(config, dry_run, leave).await?]);
     }
     let first = usize::try_from(Random.below(of as u64)).unwrap_or(0);
+    let run = new_run();
     let mut all = Vec::new();
     for number in 0..of {
         let shard = Shard { number, of };
-        let mut own = components(&config.of_shard(shard), dry_run, leave).await?;
+        let mut own = components_of_run(&config.of_shard(shard), run, dry_run, leave).await?;
         for actuator in &mut own.actuators {
             let inner = Arc::clone(actuator);
             *actuator = Arc::new(ActuatorOfShard { inner, shard });
         }
         own.election = Box::new(ElectionOfShard {
             inner: own.election,
-            wait: (number + of - first) % of,
+            wait: (number + of - first) % of * ROUNDS_OF_START / of,
         });
         all.push(own);
     }

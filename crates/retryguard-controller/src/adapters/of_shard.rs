@@ -56,7 +56,7 @@ impl Actuator for ActuatorOfShard {
     }
 }
 
-/// An election that is not asked in the first `wait` rounds. Each process begins with another shard, so that several processes
+/// An election that is not asked in the first `wait` rounds. Each process begins with other shards, so that several processes
 /// that start at once do not leave all shards to the fastest of them.
 pub(crate) struct ElectionOfShard {
     pub(crate) inner: Box<dyn LeaderElection>,
@@ -72,12 +72,20 @@ impl LeaderElection for ElectionOfShard {
         self.inner.every()
     }
 
+    fn ask(&mut self, asks: bool) {
+        self.inner.ask(asks);
+    }
+
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership> {
         if self.wait > 0 {
             self.wait -= 1;
             return Box::pin(std::future::ready(Ok(Leadership::Follower { leader: None })));
         }
         self.inner.campaign()
+    }
+
+    fn hand_over<'a>(&'a mut self, to: &'a str) -> ElectionAnswer<'a, ()> {
+        self.inner.hand_over(to)
     }
 
     fn resign(&mut self) -> ElectionAnswer<'_, ()> {

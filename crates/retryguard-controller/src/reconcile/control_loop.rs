@@ -16,6 +16,7 @@ use crate::domain::limits::Limits;
 use crate::domain::state::{Found, Loss, RetryState};
 use crate::domain::target::TargetSpec;
 use crate::reconcile::actuator::{Actuator, ActuatorError};
+use crate::reconcile::balance::ShardBalance;
 use crate::reconcile::election::{LeaderElection, Leadership};
 use crate::reconcile::reconciler::{PlannedChange, Reconciler};
 use crate::reconcile::source::Source;
@@ -85,11 +86,23 @@ enum Event {
     Done(PlannedChange, Result<Vec<Loss>, ActuatorError>),
     Leadership(Result<Leadership, String>, Instant),
     Changed(usize),
+    /// The leadership is to be given to another controller. The answer is due when nothing of ours is under way any more.
+    HandOver(String, oneshot::Sender<()>),
 }
 
 /// Runs until `stop`, then restores what it changed.
 pub async fn run(
     components: Components,
+    queries: mpsc::Receiver<Query>,
+    stop: impl Future<Output = ()>,
+) -> Ended {
+    run_of_several(components, None, queries, stop).await
+}
+
+/// As [`run`], for one of several shards.
+pub(crate) async fn run_of_several(
+    components: Components,
+    balance: Option<ShardBalance>,
     mut queries: mpsc::Receiver<Query>,
     stop: impl Future<Output = ()>,
 ) -> Ended {
@@ -123,6 +136,7 @@ pub async fn run(
     let (resign, resigned) = oneshot::channel();
     let backend = tokio::spawn(hold_leadership(
         election,
+        balance,
         limits.timeout,
         clock,
         events.clone(),
@@ -137,6 +151,7 @@ pub async fn run(
         simulated: BTreeMap::new(),
         work: JoinSet::new(),
         leading,
+        handing_over: None,
     };
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -179,6 +194,8 @@ struct ControlLoop {
     work: JoinSet<Event>,
     /// Whether we led when we last looked; tasks that are idle without leadership wait on it.
     leading: watch::Sender<bool>,
+    /// Waits until nothing is under way, because another controller leads from then on.
+    handing_over: Option<oneshot::Sender<()>>,
 }
 
 impl ControlLoop {
@@ -231,7 +248,24 @@ impl ControlLoop {
                 self.reconciler.leadership(result, asked, now);
             }
             Event::Changed(actuator_index) => self.reconciler.data_plane_changed(actuator_index, now),
+            Event::HandOver(to, idle) => {
+                let leader = Some(to);
+                self.reconciler
+                    .leadership(Ok(Leadership::Follower { leader }), now, now);
+                self.handing_over = Some(idle);
+            }
         }
+    }
+
+    /// Whether a leadership that is to be handed over still waits for changes to end.
+    fn waits_to_hand_over(&mut self) -> bool {
+        if self.work.is_empty()
+            && let Some(idle) = self.handing_over.take()
+        {
+            // The election has ended where the controller stops.
+            let _ = idle.send(());
+        }
+        self.handing_over.is_some()
     }
 
     /// A dry run sees the data plane as it would be.
@@ -323,6 +357,7 @@ impl ControlLoop {
             let planned_changes = self.reconciler.planned_changes(now, AT_ONCE - self.work.len());
             self.start(planned_changes, now);
         }
+        self.waits_to_hand_over();
     }
 
     /// What is not done within the limit is given up. It counts from when the reconciler said that we lead for longer than that,
@@ -353,14 +388,15 @@ impl ControlLoop {
         let started = self.clock.now();
         loop {
             let now = self.clock.now();
-            if !self.reconciler.leads(now) {
+            let handing_over = self.waits_to_hand_over();
+            if !handing_over && !self.reconciler.leads(now) {
                 return Ended::Following;
             }
             let waiting = self.work.is_empty();
-            if leave && waiting {
+            if leave && waiting && !handing_over {
                 return Ended::Left;
             }
-            if !leave {
+            if !leave && !handing_over {
                 if self.reconciler.clean() {
                     return Ended::Restored;
                 }
@@ -436,6 +472,7 @@ async fn watch_data_plane(
 /// Campaigns again and again, until it is told to resign.
 async fn hold_leadership(
     mut election: Box<dyn LeaderElection>,
+    balance: Option<ShardBalance>,
     limit: Duration,
     clock: Clock,
     events: mpsc::Sender<Event>,
@@ -443,6 +480,7 @@ async fn hold_leadership(
 ) {
     loop {
         let asked = clock.now();
+        election.ask(balance.as_ref().is_some_and(ShardBalance::asks));
         let result = match timeout(limit, election.campaign()).await {
             Ok(result) => result.map_err(|error| error.to_string()),
             Err(_) => Err(format!(
@@ -451,9 +489,18 @@ async fn hold_leadership(
                 limit.as_secs()
             )),
         };
+        let answer = result.as_ref().ok();
+        let next = answer.and_then(|answer| balance.as_ref()?.answered(answer));
         if events.send(Event::Leadership(result, asked)).await.is_err() {
             // The loop is gone without a word: nothing was restored, so the term is left to end by itself.
             return;
+        }
+        if let Some(to) = next {
+            let (idle, wait) = oneshot::channel();
+            // A loop that stops does not answer: it resigns as usual.
+            if events.send(Event::HandOver(to.clone(), idle)).await.is_ok() && wait.await.is_ok() {
+                hand_over(&mut *election, &to, limit).await;
+            }
         }
         tokio::select! {
             _ = &mut resign => break,
@@ -463,6 +510,19 @@ async fn hold_leadership(
     if let Ok(Err(error)) = timeout(limit, election.resign()).await {
         tracing::warn!(target: "retryguard::controller", %error, "the term ends by itself");
     }
+}
+
+/// Gives the leadership to a controller that leads fewer shards. Where that fails, the next campaign says who leads.
+async fn hand_over(election: &mut dyn LeaderElection, to: &str, limit: Duration) {
+    let error = match timeout(limit, election.hand_over(to)).await {
+        Ok(Ok(())) => {
+            tracing::info!(target: "retryguard::controller", to, "handed over to a controller that leads fewer shards");
+            return;
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("{} does not answer within {} s", election.name(), limit.as_secs()),
+    };
+    tracing::warn!(target: "retryguard::controller", to, error, "not handed over");
 }
 
 /// One line for every change, with the numbers that caused it.

@@ -18,8 +18,15 @@ pub trait LeaderElection: Send {
     /// of the leader lasts, as far as the backend says.
     fn every(&self) -> Duration;
 
+    /// Whether the next campaigns ask the leader, where that is another controller, to hand its leadership over to us.
+    fn ask(&mut self, asks: bool);
+
     /// Becomes the leader if there is none, stays the leader, or says which other controller is.
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership>;
+
+    /// Makes `to` the leader, for a whole term from now on. Nothing happens where the leadership is not ours. Our own changes must
+    /// have ended.
+    fn hand_over<'a>(&'a mut self, to: &'a str) -> ElectionAnswer<'a, ()>;
 
     /// Gives the leadership up, so that the next one need not wait for the term's end. Nothing happens where it is
     /// not ours.
@@ -35,6 +42,8 @@ pub enum Leadership {
         term: u64,
         /// How long it lasts, counted from before the backend was asked.
         lasts: Duration,
+        /// The controller that has asked for the leadership since the last campaign.
+        asked_by: Option<String>,
     },
     /// Another controller does, or none yet.
     Follower {

@@ -1,6 +1,7 @@
 //! The reconciler, the loop that drives it, and the traits of what it drives.
 
 pub mod actuator;
+pub(crate) mod balance;
 pub mod control_loop;
 pub mod election;
 pub mod reconciler;

@@ -224,7 +224,7 @@ impl Reconciler {
                 self.step_down(now);
                 self.election.leader = leader;
             }
-            Ok(Leadership::Leader { term, lasts }) => {
+            Ok(Leadership::Leader { term, lasts, .. }) => {
                 self.election.error = None;
                 self.election.leader = None;
                 let same = self.election.term.is_some_and(|before| before.number == term);

@@ -1,7 +1,8 @@
 //! Several control loops in one process, one for each shard of the targets.
 //!
 //! Each shard is a controller of its own, with an election of its own: what holds for one controller holds for each shard, and a
-//! process that leads one of them does not depend on the leaders of the others. Only what operators look at is put together.
+//! process that leads one of them does not depend on the leaders of the others. Only what operators look at is put together, and
+//! shards are handed over to a process that leads fewer.
 
 use std::future::Future;
 
@@ -9,7 +10,10 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::reconcile::control_loop::{Components, Ended, MOST_QUERIES, Query, QuerySender, run};
+use crate::reconcile::balance::Balance;
+use crate::reconcile::control_loop::{
+    Components, Ended, MOST_QUERIES, Query, QuerySender, run, run_of_several,
+};
 
 /// Runs all shards until `stop`; each then restores what it changed. How the worst of them ended.
 pub async fn run_shards(
@@ -25,14 +29,16 @@ pub async fn run_shards(
     let (ending, stopped) = watch::channel(false);
     let mut loops = JoinSet::new();
     let mut asked: Vec<QuerySender> = Vec::new();
-    for components in shards {
+    let balance = Balance::of(shards.len());
+    for (components, balance) in shards.into_iter().zip(balance) {
         let (sender, received) = mpsc::channel(MOST_QUERIES);
         asked.push(sender);
         let mut stopped = stopped.clone();
-        loops.spawn(run(components, received, async move {
+        let stop = async move {
             // The sender is dropped only after it has said so.
             let _ = stopped.wait_for(|ending| *ending).await;
-        }));
+        };
+        loops.spawn(run_of_several(components, Some(balance), received, stop));
     }
     tokio::pin!(stop);
     loop {

@@ -63,6 +63,32 @@ async fn resigns(election: &mut dyn LeaderElection) {
     panic!("no answer");
 }
 
+async fn hands_over(election: &mut dyn LeaderElection, to: &str) {
+    for _ in 0..1_200 {
+        if election.hand_over(to).await.is_ok() {
+            return;
+        }
+        sleep(SHORT / 10).await;
+    }
+    panic!("no answer");
+}
+
+fn asked_by(standing: &Leadership) -> Option<&str> {
+    match standing {
+        Leadership::Leader { asked_by, .. } => asked_by.as_deref(),
+        Leadership::Follower { .. } => None,
+    }
+}
+
+/// A leader whose term is ten minutes and that was not asked to hand it over.
+fn leader(term: u64) -> Leadership {
+    Leadership::Leader {
+        term,
+        lasts: LONG,
+        asked_by: None,
+    }
+}
+
 fn follows(standing: &Leadership) -> bool {
     matches!(standing, Leadership::Follower { .. })
 }
@@ -94,6 +120,36 @@ async fn keeps_its_word<L: LeaderElection>(new: impl Fn(&str, Duration) -> L) {
     assert!(second > first);
     assert_eq!(term_of(&mut one).await, None);
     resigns(&mut two).await;
+
+    // A candidate asks, and the leader hands over: the next term is that one's at once, and no other's.
+    let led = wins(&mut one).await;
+    two.ask(true);
+    assert_eq!(term_of(&mut two).await, None);
+    two.ask(false);
+    assert_eq!(asked_by(&answer(&mut one).await), Some("two"));
+    assert_eq!(
+        asked_by(&answer(&mut one).await),
+        None,
+        "a request is answered once"
+    );
+    hands_over(&mut two, "three").await;
+    assert_eq!(
+        term_of(&mut one).await,
+        Some(led),
+        "only the leader can hand over"
+    );
+    hands_over(&mut one, "two").await;
+    assert_eq!(term_of(&mut one).await, None);
+    assert_eq!(term_of(&mut two).await, Some(led + 1));
+    resigns(&mut two).await;
+    // A request that is older than a term of its author is none.
+    let mut gone = new("gone", SHORT);
+    let led = wins(&mut one).await;
+    gone.ask(true);
+    assert_eq!(term_of(&mut gone).await, None);
+    sleep(SHORT * 2).await;
+    assert_eq!(answer(&mut one).await, leader(led));
+    resigns(&mut one).await;
 
     // One falls silent, as in a partition; its term ends on the backend's clock.
     let mut silent = new("silent", SHORT);

@@ -273,12 +273,18 @@ impl LeaderElection for Judge {
         Duration::from_secs(1)
     }
 
+    fn ask(&mut self, _asks: bool) {}
+
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership> {
         let said = self.0.lock().unwrap().clone();
         Box::pin(std::future::ready(said.map_err(|reason| ElectionError {
             backend: "judge",
             reason,
         })))
+    }
+
+    fn hand_over<'a>(&'a mut self, _to: &'a str) -> ElectionAnswer<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn resign(&mut self) -> ElectionAnswer<'_, ()> {

@@ -315,6 +315,31 @@ impl World {
         .await;
     }
 
+    /// Waits until every controller leads as many shards as the others, or one more; the time in leases. All that while Envoy holds
+    /// the retries of `held` targets back.
+    async fn spread_evenly(&self, held: usize) -> f64 {
+        let started_at = Clock::start();
+        until("the shards are spread", || async {
+            if let Some(switched) = self.between.switched().await {
+                assert_eq!(switched, held, "retries came back while a shard was handed over");
+            }
+            let holders = self.between.holders().await;
+            let led = |controller: &String| {
+                holders
+                    .iter()
+                    .flatten()
+                    .filter(|holder| *holder == controller)
+                    .count()
+            };
+            let counts: Vec<usize> = self.controllers.keys().map(led).collect();
+            let (least, most) = (counts.iter().min(), counts.iter().max());
+            counts.iter().sum::<usize>() == SHARDS
+                && most.zip(least).is_some_and(|(most, least)| most - least <= 1)
+        })
+        .await;
+        started_at.now().since(Instant::ZERO).as_secs_f64() / TERM.as_secs_f64()
+    }
+
     async fn switched(&self, wanted: usize) {
         until("the switches that are wanted", || async {
             self.between.switched().await == Some(wanted)
@@ -345,6 +370,64 @@ async fn no_target_is_driven_by_two_controllers_with_postgres() {
 #[ignore = "needs Envoy and Kubernetes"]
 async fn no_target_is_driven_by_two_controllers_with_kubernetes() {
     never_driven_by_two(Leases::Kubernetes(Cluster::start().await)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy and Redis"]
+async fn a_later_controller_gets_its_share_with_redis() {
+    let redis = tokio::task::block_in_place(Redis::start);
+    a_later_controller_gets_its_share(Leases::Redis(redis)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy and PostgreSQL"]
+async fn a_later_controller_gets_its_share_with_postgres() {
+    let postgres = tokio::task::block_in_place(Postgres::start);
+    a_later_controller_gets_its_share(Leases::Postgres(postgres)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Envoy and Kubernetes"]
+async fn a_later_controller_gets_its_share_with_kubernetes() {
+    a_later_controller_gets_its_share(Leases::Kubernetes(Cluster::start().await)).await;
+}
+
+/// One controller leads every shard and holds the retries of all targets back. A second and a third start: each is handed shards,
+/// nothing is given back on the way, and no write is made without the lease. Then the third is killed in the middle of what it leads.
+async fn a_later_controller_gets_its_share(leases: Leases) {
+    let mut world = World::start(leases).await;
+    world.launch();
+    world.all_held(None).await;
+    world.overload(true);
+    world.switched(TARGETS).await;
+    let mut spread = Vec::new();
+    for _ in 0..2 {
+        world.launch();
+        spread.push(world.spread_evenly(TARGETS).await);
+    }
+    world.overload(false);
+    world.switched(0).await;
+    // What was handed over is also taken over.
+    let last = "controller-2";
+    world.controllers.get_mut(last).unwrap().kill();
+    world.controllers.remove(last);
+    world.taken_over(last).await;
+    world.overload(true);
+    world.switched(TARGETS).await;
+    let writes = world.between.writes.lock().unwrap().clone();
+    let without: Vec<&Write> = writes.iter().filter(|write| !write.held).collect();
+    assert!(without.is_empty(), "written without the lease: {without:?}");
+    let drivers: BTreeSet<&str> = writes.iter().map(|write| write.controller.as_str()).collect();
+    assert_eq!(drivers.len(), 3, "{drivers:?}");
+    // The page promises three leases. The machine may stand still, but not for as long again.
+    assert!(
+        spread.iter().all(|leases| *leases < 6.0),
+        "leases until the shards were spread: {spread:?}"
+    );
+    println!(
+        "leases until the shards were spread: {spread:.2?}; {} writes, each with the lease",
+        writes.len()
+    );
 }
 
 /// A leader is killed, or paused for longer than its lease, while the retries of its targets are off. Others take its targets over

@@ -25,12 +25,16 @@ use crate::reconcile::election::{ElectionAnswer, ElectionError, LeaderElection, 
 /// The longest term of another controller that is waited for; what is longer was not written by one of ours.
 const LONGEST_TERM: Duration = Duration::from_secs(600);
 
+/// The annotation that names a controller which asks for the Lease.
+const ASKED_BY: &str = "retryguard.io/asked-by";
+
 /// A Lease in the API server.
 pub struct Lease {
     api: Api<Object>,
     name: String,
     identity: String,
     term: Duration,
+    asks: bool,
     clock: Clock,
     seen: Option<Seen>,
     /// When the Lease of another controller ends, counted from the last answer.
@@ -44,24 +48,20 @@ struct Seen {
 }
 
 impl Lease {
-    /// From the configuration. No request is sent yet.
+    /// From the configuration; `run` is a number for this run of the program. No request is sent yet.
     ///
     /// # Errors
     /// When there is no way to the API server.
-    pub async fn start(settings: &Settings) -> Result<Self, StartError> {
+    pub async fn start(settings: &Settings, run: u64) -> Result<Self, StartError> {
         let client = kubernetes::client(None).await?;
         let namespace = match &settings.namespace {
             Some(namespace) => namespace.clone(),
             None => client.default_namespace().to_owned(),
         };
         let instance = kubernetes::instance();
-        Ok(Self::new(
-            client,
-            &namespace,
-            &settings.name,
-            &instance,
-            settings.term,
-        ))
+        let mut lease = Self::new(client, &namespace, &settings.name, &instance, settings.term);
+        lease.identity = format!("{instance}-{run:016x}");
+        Ok(lease)
     }
 
     /// The Lease `name` of `namespace`. `instance` is this controller's name among its kind; a few letters are
@@ -73,6 +73,7 @@ impl Lease {
             name: name.to_owned(),
             identity: format!("{instance}-{:08x}", Random.below(1 << 32)),
             term,
+            asks: false,
             clock: Clock::start(),
             seen: None,
             free_in: None,
@@ -85,25 +86,59 @@ impl Lease {
         &self.identity
     }
 
+    /// A request that was written between our reading and our writing costs no leadership: it is read again, once.
     async fn verdict(&mut self) -> Result<Leadership, RequestError> {
+        match self.try_for_it().await {
+            Err(RequestError::Stale(_)) => match self.try_for_it().await {
+                Err(RequestError::Stale(_)) => Ok(Leadership::Follower { leader: None }),
+                verdict => verdict,
+            },
+            verdict => verdict,
+        }
+    }
+
+    async fn try_for_it(&mut self) -> Result<Leadership, RequestError> {
         let found = self.limited(self.api.get_opt(&self.name)).await?;
         let Some(found) = found else {
             let new = self.signed(Object::default(), true);
             let written = self.limited(self.api.create(&PostParams::default(), &new)).await;
-            return self.judged(written, None);
+            return self.judged(written?, None, None);
         };
         let spec = found.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty());
         let ours = holder.as_deref() == Some(&self.identity);
         if !ours && holder.is_some() && !self.has_ended(&spec) {
+            self.request(found).await?;
             return Ok(Leadership::Follower { leader: holder });
         }
         let version = found.metadata.resource_version.clone();
-        let signed = self.signed(found, !ours);
+        let mut signed = self.signed(found, !ours);
+        let asked_by = signed
+            .metadata
+            .annotations
+            .as_mut()
+            .and_then(|all| all.remove(ASKED_BY));
         let written = self
             .limited(self.api.replace(&self.name, &PostParams::default(), &signed))
             .await;
-        self.judged(written, version)
+        self.judged(written?, version, asked_by.filter(|_| ours))
+    }
+
+    /// Writes that we ask for the Lease, where we do. Its holder and its times stay as they were found.
+    async fn request(&self, mut found: Object) -> Result<(), RequestError> {
+        let annotations = found.metadata.annotations.get_or_insert_default();
+        if !self.asks || annotations.get(ASKED_BY) == Some(&self.identity) {
+            return Ok(());
+        }
+        annotations.insert(ASKED_BY.to_owned(), self.identity.clone());
+        let written = self
+            .limited(self.api.replace(&self.name, &PostParams::default(), &found))
+            .await;
+        match written {
+            // The next campaign asks again.
+            Ok(_) | Err(RequestError::Stale(_)) => Ok(()),
+            Err(trouble) => Err(trouble),
+        }
     }
 
     /// Whether it was not renewed for a whole term of ours and of its holder's.
@@ -152,25 +187,45 @@ impl Lease {
         object
     }
 
-    /// A write that came too late means that another controller was faster; one that changed nothing renews nothing,
-    /// because no follower can have seen it.
+    /// A write that changed nothing renews nothing, because no follower can have seen it.
     fn judged(
         &self,
-        written: Result<Object, RequestError>,
+        written: Object,
         before: Option<String>,
+        asked_by: Option<String>,
     ) -> Result<Leadership, RequestError> {
-        let written = match written {
-            Ok(written) => written,
-            Err(RequestError::Stale(_)) => return Ok(Leadership::Follower { leader: None }),
-            Err(trouble) => return Err(trouble),
-        };
         if written.metadata.resource_version == before {
             return Err(RequestError::Refused("the renewal changed nothing".to_owned()));
         }
         Ok(Leadership::Leader {
             term: term(&written),
             lasts: self.term - self.term / 5,
+            asked_by: super::by_another(asked_by.unwrap_or_default(), &self.identity),
         })
+    }
+
+    /// Signs the Lease with another's name, as that controller would when it takes it.
+    async fn give(&mut self, to: &str) -> Result<(), RequestError> {
+        let Some(found) = self.limited(self.api.get_opt(&self.name)).await? else {
+            return Ok(());
+        };
+        let holder = found
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.holder_identity.as_deref());
+        if holder != Some(&self.identity) {
+            return Ok(());
+        }
+        let mut signed = self.signed(found, true);
+        if let Some(annotations) = &mut signed.metadata.annotations {
+            annotations.remove(ASKED_BY);
+        }
+        if let Some(spec) = &mut signed.spec {
+            spec.holder_identity = Some(to.to_owned());
+        }
+        self.limited(self.api.replace(&self.name, &PostParams::default(), &signed))
+            .await
+            .map(drop)
     }
 
     async fn give_up(&mut self) -> Result<(), RequestError> {
@@ -225,9 +280,17 @@ impl LeaderElection for Lease {
         super::next_question(self.term / 5, self.free_in)
     }
 
+    fn ask(&mut self, asks: bool) {
+        self.asks = asks;
+    }
+
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership> {
         self.free_in = None;
         Box::pin(async move { self.verdict().await.map_err(|trouble| error(&trouble)) })
+    }
+
+    fn hand_over<'a>(&'a mut self, to: &'a str) -> ElectionAnswer<'a, ()> {
+        Box::pin(async move { self.give(to).await.map_err(|trouble| error(&trouble)) })
     }
 
     fn resign(&mut self) -> ElectionAnswer<'_, ()> {

@@ -13,16 +13,20 @@ use crate::adapters::start_error::StartError;
 use crate::config::election as config;
 use crate::reconcile::election::LeaderElection;
 
-/// The backend that a configuration names.
-pub(crate) async fn start(settings: &config::Election) -> Result<Box<dyn LeaderElection>, StartError> {
+/// The backend that a configuration names. All elections of one process sign with the same number, so that others see how many
+/// shards it leads.
+pub(crate) async fn start(
+    settings: &config::Election,
+    run: u64,
+) -> Result<Box<dyn LeaderElection>, StartError> {
     match settings {
         config::Election::None => Ok(Box::new(SingleInstance)),
         #[cfg(feature = "redis")]
-        config::Election::Redis(lock) => Ok(Box::new(redis::Redis::new(lock, &identity())?)),
+        config::Election::Redis(lock) => Ok(Box::new(redis::Redis::new(lock, &identity(run))?)),
         #[cfg(feature = "postgres")]
-        config::Election::Postgres(lock) => Ok(Box::new(postgres::Postgres::new(lock, &identity())?)),
+        config::Election::Postgres(lock) => Ok(Box::new(postgres::Postgres::new(lock, &identity(run))?)),
         #[cfg(feature = "kubernetes")]
-        config::Election::Kubernetes(lease) => Ok(Box::new(kubernetes::Lease::start(lease).await?)),
+        config::Election::Kubernetes(lease) => Ok(Box::new(kubernetes::Lease::start(lease, run).await?)),
         #[cfg(not(feature = "redis"))]
         config::Election::Redis(_) => Err(StartError::NotBuilt {
             what: "redis",
@@ -51,11 +55,15 @@ fn next_question(usual: std::time::Duration, free_in: Option<std::time::Duration
 
 /// A name for this run of this program: two that start at once on two machines must not share one.
 #[cfg(any(feature = "redis", feature = "postgres"))]
-fn identity() -> String {
-    use retryguard_core::Chance as _;
+fn identity(run: u64) -> String {
     let machine = std::env::var("HOSTNAME").unwrap_or_else(|_| "controller".to_owned());
-    let chance = crate::clock::Random.below(u64::MAX);
-    format!("{machine}-{}-{chance:016x}", std::process::id())
+    format!("{machine}-{}-{run:016x}", std::process::id())
+}
+
+/// Who asked for a leadership, where that is a controller other than its holder.
+#[cfg(any(feature = "kubernetes", feature = "redis", feature = "postgres"))]
+fn by_another(asked_by: String, holder: &str) -> Option<String> {
+    Some(asked_by).filter(|asked_by| !asked_by.is_empty() && asked_by != holder)
 }
 
 /// The address of a database, from the configuration or from its file.

@@ -24,6 +24,23 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS retryguard_lead (
     ends timestamptz NOT NULL
 )";
 
+/// Who asks for a lock. A table of its own, because controllers of the first version made the other one.
+const REQUESTS: &str = "CREATE TABLE IF NOT EXISTS retryguard_lead_request (
+    name text PRIMARY KEY,
+    asked_by text NOT NULL,
+    ends timestamptz NOT NULL
+)";
+
+const ASK: &str = "INSERT INTO retryguard_lead_request (name, asked_by, ends)
+    VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond')
+    ON CONFLICT (name) DO UPDATE SET asked_by = excluded.asked_by, ends = excluded.ends";
+
+const ASKED: &str = "DELETE FROM retryguard_lead_request WHERE name = $1 RETURNING CASE WHEN ends > clock_timestamp() THEN asked_by ELSE '' END";
+
+const HAND_OVER: &str = "UPDATE retryguard_lead
+    SET holder = $3, term = term + 1, ends = clock_timestamp() + $4 * interval '1 millisecond'
+    WHERE name = $1 AND holder = $2";
+
 const TAKE: &str = "INSERT INTO retryguard_lead AS lead (name, holder, term, ends)
     VALUES ($1, $2, 1, clock_timestamp() + $3 * interval '1 millisecond')
     ON CONFLICT (name) DO UPDATE SET
@@ -42,6 +59,7 @@ pub struct Postgres {
     identity: String,
     name: String,
     term: Duration,
+    asks: bool,
     /// When the lock of another controller ends, counted from the last answer.
     free_in: Option<Duration>,
 }
@@ -64,6 +82,7 @@ impl Postgres {
             identity: identity.to_owned(),
             name: lock.name.clone(),
             term: lock.term,
+            asks: false,
             free_in: None,
         })
     }
@@ -78,14 +97,16 @@ impl Postgres {
 
     async fn take(&mut self) -> sqlx::Result<Leadership> {
         let (name, identity, term) = (self.name.clone(), self.identity.clone(), self.term);
-        let millis = i64::try_from(term.as_millis()).unwrap_or(i64::MAX);
+        let millis = self.millis();
         let mut connection = self.connection().await?;
         let mut change = connection.begin().await?;
         sqlx::query("SELECT pg_advisory_xact_lock($1)")
             .bind(MEETING)
             .execute(&mut *change)
             .await?;
-        sqlx::query(TABLE).execute(&mut *change).await?;
+        for table in [TABLE, REQUESTS] {
+            sqlx::query(table).execute(&mut *change).await?;
+        }
         let taken = sqlx::query(TAKE)
             .bind(&name)
             .bind(&identity)
@@ -93,11 +114,23 @@ impl Postgres {
             .fetch_optional(&mut *change)
             .await?;
         let standing = match taken {
-            Some(row) => Leadership::Leader {
-                term: u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0),
-                lasts: term,
-            },
+            Some(row) => {
+                let asked = sqlx::query(ASKED)
+                    .bind(&name)
+                    .fetch_optional(&mut *change)
+                    .await?;
+                let asked_by = asked.and_then(|row| row.try_get(0).ok()).unwrap_or_default();
+                Leadership::Leader {
+                    term: u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or(0),
+                    lasts: term,
+                    asked_by: super::by_another(asked_by, &identity),
+                }
+            }
             None => {
+                if self.asks {
+                    let ask = sqlx::query(ASK).bind(&name).bind(&identity).bind(millis);
+                    ask.execute(&mut *change).await?;
+                }
                 let holder = sqlx::query(HELD).bind(&name).fetch_optional(&mut *change).await?;
                 let left = holder.as_ref().and_then(|row| row.try_get::<f64, _>(1).ok());
                 self.free_in = left.and_then(|left| Duration::try_from_secs_f64(left.max(0.0)).ok());
@@ -109,6 +142,23 @@ impl Postgres {
         change.commit().await?;
         self.connection = Some(connection);
         Ok(standing)
+    }
+
+    async fn give(&mut self, to: &str) -> sqlx::Result<()> {
+        let mut connection = self.connection().await?;
+        sqlx::query(HAND_OVER)
+            .bind(&self.name)
+            .bind(&self.identity)
+            .bind(to)
+            .bind(self.millis())
+            .execute(&mut connection)
+            .await?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    fn millis(&self) -> i64 {
+        i64::try_from(self.term.as_millis()).unwrap_or(i64::MAX)
     }
 
     fn trouble(&mut self, error: &sqlx::Error) -> ElectionError {
@@ -136,11 +186,22 @@ impl LeaderElection for Postgres {
         super::next_question(self.term / 3, self.free_in)
     }
 
+    fn ask(&mut self, asks: bool) {
+        self.asks = asks;
+    }
+
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership> {
         Box::pin(async move {
             self.free_in = None;
             let result = self.take().await;
             result.map_err(|error| self.trouble(&error))
+        })
+    }
+
+    fn hand_over<'a>(&'a mut self, to: &'a str) -> ElectionAnswer<'a, ()> {
+        Box::pin(async move {
+            let given = self.give(to).await;
+            given.map_err(|error| self.trouble(&error))
         })
     }
 

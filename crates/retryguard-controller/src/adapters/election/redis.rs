@@ -12,23 +12,37 @@ use crate::adapters::start_error::StartError;
 use crate::config::election::Lock;
 use crate::reconcile::election::{ElectionAnswer, ElectionError, LeaderElection, Leadership};
 
-/// Answers `[term, holder, milliseconds left]`; the term is 0 where another controller holds it.
+/// Answers `[term, holder, milliseconds left, who asked for it]`; the term is 0 where another controller holds it.
 const TAKE: &str = r"
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
+  local asked_by = redis.call('GET', KEYS[3]) or ''
+  redis.call('DEL', KEYS[3])
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return {tonumber(redis.call('GET', KEYS[2]) or '0'), holder, tonumber(ARGV[2])}
+  return {tonumber(redis.call('GET', KEYS[2]) or '0'), holder, tonumber(ARGV[2]), asked_by}
 end
 if holder then
-  return {0, holder, redis.call('PTTL', KEYS[1])}
+  if ARGV[4] == '1' then
+    redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[2])
+  end
+  return {0, holder, redis.call('PTTL', KEYS[1]), ''}
 end
 if redis.call('EXISTS', KEYS[2]) == 0 then
   redis.call('SET', KEYS[2], '0')
   redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2])
-  return {0, ARGV[3], tonumber(ARGV[2])}
+  return {0, ARGV[3], tonumber(ARGV[2]), ''}
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return {redis.call('INCR', KEYS[2]), ARGV[1], tonumber(ARGV[2])}
+return {redis.call('INCR', KEYS[2]), ARGV[1], tonumber(ARGV[2]), ''}
+";
+
+const HAND_OVER: &str = r"
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2])
+  redis.call('DEL', KEYS[3])
+  return redis.call('INCR', KEYS[2])
+end
+return 0
 ";
 
 const RESIGN: &str = r"
@@ -48,6 +62,9 @@ pub struct Redis {
     identity: String,
     lock: String,
     counter: String,
+    /// The key that names a controller which asks for the lock.
+    request: String,
+    asks: bool,
     term: Duration,
     /// When the lock of another controller ends, counted from the last answer.
     free_in: Option<Duration>,
@@ -65,13 +82,15 @@ impl Redis {
             // Not the error's own words: they repeat the address, which may hold a password.
             reason: "the address of the lock is not a redis:// address".to_owned(),
         })?;
-        // The braces keep both keys in one slot of a cluster.
+        // The braces keep the keys in one slot of a cluster.
         Ok(Self {
             client,
             connection: None,
             identity: identity.to_owned(),
             lock: format!("{{retryguard:{}}}:leader", lock.name),
             counter: format!("{{retryguard:{}}}:term", lock.name),
+            request: format!("{{retryguard:{}}}:request", lock.name),
+            asks: false,
             term: lock.term,
             free_in: None,
         })
@@ -86,17 +105,35 @@ impl Redis {
         Ok(connection)
     }
 
-    async fn take(&mut self) -> redis::RedisResult<(u64, String, i64)> {
+    async fn take(&mut self) -> redis::RedisResult<(u64, String, i64, String)> {
         let mut connection = self.connection().await?;
-        let millis = u64::try_from(self.term.as_millis()).unwrap_or(u64::MAX);
         Script::new(TAKE)
             .key(&self.lock)
             .key(&self.counter)
+            .key(&self.request)
             .arg(&self.identity)
-            .arg(millis)
+            .arg(self.millis())
             .arg(KEPT_FREE)
+            .arg(u8::from(self.asks))
             .invoke_async(&mut connection)
             .await
+    }
+
+    async fn give(&mut self, to: &str) -> redis::RedisResult<()> {
+        let mut connection = self.connection().await?;
+        Script::new(HAND_OVER)
+            .key(&self.lock)
+            .key(&self.counter)
+            .key(&self.request)
+            .arg(&self.identity)
+            .arg(self.millis())
+            .arg(to)
+            .invoke_async(&mut connection)
+            .await
+    }
+
+    fn millis(&self) -> u64 {
+        u64::try_from(self.term.as_millis()).unwrap_or(u64::MAX)
     }
 
     fn trouble(&mut self, error: &redis::RedisError) -> ElectionError {
@@ -118,21 +155,33 @@ impl LeaderElection for Redis {
         super::next_question(self.term / 3, self.free_in)
     }
 
+    fn ask(&mut self, asks: bool) {
+        self.asks = asks;
+    }
+
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership> {
         Box::pin(async move {
             self.free_in = None;
             match self.take().await {
-                Ok((0, leader, left)) => {
+                Ok((0, leader, left, _)) => {
                     // A key without an end, which none of ours is, says nothing.
                     self.free_in = u64::try_from(left).ok().map(Duration::from_millis);
                     Ok(Leadership::Follower { leader: Some(leader) })
                 }
-                Ok((term, _, _)) => Ok(Leadership::Leader {
+                Ok((term, _, _, asked_by)) => Ok(Leadership::Leader {
                     term,
                     lasts: self.term,
+                    asked_by: super::by_another(asked_by, &self.identity),
                 }),
                 Err(error) => Err(self.trouble(&error)),
             }
+        })
+    }
+
+    fn hand_over<'a>(&'a mut self, to: &'a str) -> ElectionAnswer<'a, ()> {
+        Box::pin(async move {
+            let given = self.give(to).await;
+            given.map_err(|error| self.trouble(&error))
         })
     }
 

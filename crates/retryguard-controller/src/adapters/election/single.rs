@@ -17,11 +17,18 @@ impl LeaderElection for SingleInstance {
         Duration::from_secs(3600)
     }
 
+    fn ask(&mut self, _asks: bool) {}
+
     fn campaign(&mut self) -> ElectionAnswer<'_, Leadership> {
         Box::pin(std::future::ready(Ok(Leadership::Leader {
             term: 1,
             lasts: Duration::MAX,
+            asked_by: None,
         })))
+    }
+
+    fn hand_over<'a>(&'a mut self, _to: &'a str) -> ElectionAnswer<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn resign(&mut self) -> ElectionAnswer<'_, ()> {

@@ -62,7 +62,10 @@ async fn the_first_leads_the_second_follows_and_takes_over_at_once_when_the_firs
     let cluster = Cluster::start().await;
     let (mut one, mut two) = (lease(&cluster, "one", LONG), lease(&cluster, "two", LONG));
     let first = one.campaign().await.unwrap();
-    let Leadership::Leader { term: number, lasts } = first else {
+    let Leadership::Leader {
+        term: number, lasts, ..
+    } = first
+    else {
         panic!("{first:?}")
     };
     assert!(lasts < LONG);
@@ -83,6 +86,43 @@ async fn the_first_leads_the_second_follows_and_takes_over_at_once_when_the_firs
     let next = term(&two.campaign().await.unwrap()).unwrap();
     assert!(next > number);
     assert_eq!(term(&one.campaign().await.unwrap()), None);
+}
+
+#[tokio::test]
+#[ignore = "needs Kubernetes"]
+async fn a_lease_is_handed_over_to_the_controller_that_asks() {
+    let cluster = Cluster::start().await;
+    let mut all = ["one", "two", "three"].map(|instance| lease(&cluster, instance, LONG));
+    let [one, two, three] = &mut all;
+    let asked_by = |standing: &Leadership| match standing {
+        Leadership::Leader { asked_by, .. } => asked_by.clone(),
+        Leadership::Follower { .. } => panic!("lost: {standing:?}"),
+    };
+    let number = term(&one.campaign().await.unwrap()).unwrap();
+    two.ask(true);
+    // Its second question writes nothing: it would only disturb the leader.
+    for _ in 0..2 {
+        assert_eq!(term(&two.campaign().await.unwrap()), None);
+    }
+    two.ask(false);
+    let standing = one.campaign().await.unwrap();
+    assert_eq!(asked_by(&standing).as_deref(), Some(two.identity()));
+    assert_eq!(
+        asked_by(&one.campaign().await.unwrap()),
+        None,
+        "a request is answered once"
+    );
+    three.hand_over("four").await.unwrap();
+    assert_eq!(
+        term(&one.campaign().await.unwrap()),
+        Some(number),
+        "only the holder can hand over"
+    );
+    let to = two.identity().to_owned();
+    one.hand_over(&to).await.unwrap();
+    assert_eq!(term(&one.campaign().await.unwrap()), None);
+    assert_eq!(term(&three.campaign().await.unwrap()), None);
+    assert_eq!(term(&two.campaign().await.unwrap()), Some(number + 1));
 }
 
 #[tokio::test]

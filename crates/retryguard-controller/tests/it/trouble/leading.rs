@@ -12,6 +12,7 @@ fn leading(term: u64) -> Leadership {
     Leadership::Leader {
         term,
         lasts: Duration::from_secs(15),
+        asked_by: None,
     }
 }
 

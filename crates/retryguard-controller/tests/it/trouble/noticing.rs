@@ -111,6 +111,7 @@ async fn who_follows_is_not_stirred() {
     backend.say(Ok(Leadership::Leader {
         term: 2,
         lasts: Duration::from_secs(15),
+        asked_by: None,
     }));
     seconds(10).await;
     assert_eq!(plane.held("payments"), RetryState::Off);

@@ -15,6 +15,10 @@ use crate::reconcile::election::LeaderElection;
 
 /// The backend that a configuration names. All elections of one process sign with the same number, so that others see how many
 /// shards it leads.
+#[cfg_attr(
+    not(any(feature = "kubernetes", feature = "redis", feature = "postgres")),
+    expect(unused_variables, reason = "one controller without an election signs nothing")
+)]
 pub(crate) async fn start(
     settings: &config::Election,
     run: u64,

@@ -21,7 +21,7 @@
 //! ```
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     future::poll_fn,
     pin::pin,
     sync::{
@@ -38,7 +38,7 @@ use tower_service::Service;
 thread_local! {
     /// The context of the task that this thread polls at present. Moved in and out around every poll, so that a poll clones
     /// nothing.
-    static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
+    static CURRENT: Cell<Option<Context>> = const { Cell::new(None) };
 
     /// What no context uses any more, kept for the next request of this thread.
     static SPARE: RefCell<Vec<Arc<Inner>>> = const { RefCell::new(Vec::new()) };
@@ -156,15 +156,18 @@ pub(crate) fn enter<R>(slot: &mut Option<Context>, function: impl FnOnce() -> R)
 #[inline]
 fn swap_current(slot: &mut Option<Context>) {
     // Without the thread's storage, at the end of the thread, there is no context.
-    let _ = CURRENT.try_with(|current| std::mem::swap(&mut *current.borrow_mut(), slot));
+    let _ = CURRENT.try_with(|current| *slot = current.replace(slot.take()));
 }
 
 #[inline]
 fn with_current<R>(read: impl FnOnce(&Context) -> R) -> Option<R> {
-    CURRENT
-        .try_with(|current| current.borrow().as_ref().map(read))
-        .ok()
-        .flatten()
+    let read = CURRENT.try_with(|current| {
+        let context = current.take()?;
+        let result = read(&context);
+        current.set(Some(context));
+        Some(result)
+    });
+    read.ok().flatten()
 }
 
 /// What the calls of the present task inherit.

@@ -168,13 +168,20 @@ impl Shared {
     }
 
     /// Lets a request in. A full server takes the place of a response whose reader has stalled.
-    #[inline]
+    #[inline(always)]
     pub(super) fn admit(self: &Arc<Self>, arrival: Arrival) -> Result<Inside, Refused> {
         match self.try_admit(arrival) {
-            Err(refused) if refused.reason == Reason::InFlight && self.release_stalled() => {
-                self.try_admit(arrival)
-            }
-            result => result,
+            Ok(inside) => Ok(inside),
+            Err(refused) => self.admit_again(arrival, refused),
+        }
+    }
+
+    #[cold]
+    fn admit_again(self: &Arc<Self>, arrival: Arrival, refused: Refused) -> Result<Inside, Refused> {
+        if refused.reason == Reason::InFlight && self.release_stalled() {
+            self.try_admit(arrival)
+        } else {
+            Err(refused)
         }
     }
 
@@ -203,7 +210,8 @@ impl Shared {
         self.lock().full_at.is_some_and(|at| now.since(at) < FULL_FOR)
     }
 
-    #[inline]
+    /// Always part of its callers: what it returns is moved three times otherwise.
+    #[inline(always)]
     fn try_admit(self: &Arc<Self>, arrival: Arrival) -> Result<Inside, Refused> {
         let now = self.clock.now();
         let mut state = self.lock();

@@ -27,7 +27,7 @@ const SQLITE: &[Step] = steps!(
 
 #[cfg(feature = "postgres")]
 const POSTGRES: &[Step] = steps!(
-    "postgres": 1 "0001_idempotency", 2 "0002_outbox", 3 "0003_lock_length", 4 "0004_outbox_parts"
+    "postgres": 1 "0001_idempotency", 2 "0002_outbox", 3 "0003_lock_length", 4 "0004_outbox_parts", 5 "0005_idempotency_store"
 );
 
 /// Makes the tables of this crate in a SQLite database.

@@ -150,16 +150,11 @@ const LOAD: &str = "SELECT token, false, fingerprint,
         ceil(extract(epoch FROM locked_until - clock_timestamp()) * 1000000)::bigint, locked_for,
         expires_at <= clock_timestamp(), status, headers, body
     FROM retryguard_idempotency WHERE id = $1";
-macro_rules! store {
-    () => {
-        "INSERT INTO retryguard_idempotency
+/// Where another transaction has stored the key and is not committed, this waits for it and then stores nothing.
+const STORE: &str = "INSERT INTO retryguard_idempotency
         (id, fingerprint, token, locked_until, locked_for, expires_at, status, headers, body)
     VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 'epoch', $3,
-            clock_timestamp() + $4 * interval '1 microsecond', $5, $6, $7)"
-    };
-}
-/// Where another transaction has stored the key and is not committed, this waits for it and then stores nothing.
-const STORE: &str = concat!(store!(), " ON CONFLICT (id) DO NOTHING");
+            clock_timestamp() + $4 * interval '1 microsecond', $5, $6, $7) ON CONFLICT (id) DO NOTHING";
 const STORE_OVER: &str = "UPDATE retryguard_idempotency
     SET fingerprint = $2, token = greatest(token + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint),
         locked_until = 'epoch', locked_for = $3, expires_at = clock_timestamp() + $4 * interval '1 microsecond',
@@ -228,11 +223,13 @@ impl TransactionalRecords for PgConnection {
 }
 
 /// Stores a new key and commits, in one message. A known key violates the primary key, which ends the transaction before
-/// the commit; the other statements of this module change no row then and would be committed.
+/// the commit; the other statements of this module change no row then and would be committed. The function has the statement
+/// of [`STORE`]: planning it anew for every message would take longer than executing it.
 ///
 /// `AND CHAIN` because sqlx does not know of the commit: it takes the connection to be in a transaction, and rolls it back
 /// when it is dropped. So there is one, an empty one.
-const STORE_AND_COMMIT: &str = concat!(store!(), "; COMMIT AND CHAIN");
+const STORE_AND_COMMIT: &str =
+    "SELECT retryguard_idempotency_store($1, $2, $3, $4, $5, $6, $7); COMMIT AND CHAIN";
 /// Values are written into that message as hexadecimal digits, which doubles them. A larger response has a message of its own.
 const IN_ONE_MESSAGE: usize = 8 * 1024;
 
@@ -283,12 +280,12 @@ fn in_one_message(text: &str, values: &[Value]) -> Option<String> {
             Value::Bytes(None) => message.push_str("NULL::bytea"),
             Value::Bytes(Some(bytes)) => {
                 left = left.checked_sub(bytes.len())?;
-                // Not `'\\x…'`, which a server with `standard_conforming_strings = off` reads as something else.
-                message.push_str("decode('");
+                // `E'…'` means the same whatever the server's `standard_conforming_strings` is.
+                message.push_str("E'\\\\x");
                 for byte in bytes {
                     write!(message, "{byte:02x}").ok()?;
                 }
-                message.push_str("', 'hex')");
+                message.push('\'');
             }
             // No statement that is sent like this has a text.
             Value::Text(_) => return None,
@@ -344,7 +341,7 @@ mod tests {
         let message = in_one_message("($2, $1, $3, $4, $2)", &values).unwrap();
         assert_eq!(
             message,
-            "('-7'::bigint, decode('27293b2044524f50205441424c45207061796d656e74733b202d2d5c', 'hex'), true, \
+            "('-7'::bigint, E'\\\\x27293b2044524f50205441424c45207061796d656e74733b202d2d5c', true, \
              NULL::bytea, '-7'::bigint)"
         );
     }
@@ -361,8 +358,12 @@ mod tests {
     /// The message is made for this statement alone, and has its placeholders.
     #[test]
     fn the_message_stores_what_the_statement_stores() {
-        let (head, tail) = STORE_AND_COMMIT.split_once(';').unwrap();
-        assert_eq!(format!("{head} ON CONFLICT (id) DO NOTHING"), STORE);
-        assert_eq!(tail, " COMMIT AND CHAIN");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let function = include_str!("../../migrations/postgres/0005_idempotency_store.sql");
+        let (stored, _) = STORE.split_once(" ON CONFLICT").unwrap();
+        assert!(
+            words(function).ends_with(&format!("BEGIN {}; END $$;", words(stored))),
+            "{function}"
+        );
     }
 }

@@ -2,11 +2,14 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    future::poll_fn,
     mem,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -25,12 +28,45 @@ const SPLIT_AFTER: Duration = Duration::from_millis(100);
 /// The token of a lane whose lease is the batch's. No lane has it, so it marks nothing by mistake.
 const NO_TOKEN: i64 = -1;
 
+/// How often, and for how long, a worker keeps the parts of a batch for the next one. Longer, and what waits in other parts
+/// waits longer; shorter, and more statements only claim.
+const KEPT_AT_MOST: u32 = 8;
+const KEPT_FOR: Duration = Duration::from_millis(100);
+
+/// How long the parts of a batch have been the worker's.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    batches: u32,
+    from: Instant,
+}
+
+impl Kept {
+    pub(super) fn new() -> Self {
+        Self {
+            batches: 1,
+            from: clock::now(),
+        }
+    }
+
+    pub(super) fn may_stay(self) -> bool {
+        self.batches < KEPT_AT_MOST && clock::now() < self.from + KEPT_FOR
+    }
+
+    pub(super) const fn longer(self) -> Self {
+        Self {
+            batches: self.batches + 1,
+            from: self.from,
+        }
+    }
+}
+
 /// A batch that is being published.
 pub(super) struct RunningBatch {
     shared: Arc<Shared>,
     parts: Vec<PartClaim>,
     /// How many events were claimed.
     pub(super) events: usize,
+    pub(super) kept: Kept,
     pub(super) lease_ends: Instant,
     pub(super) split_at: Instant,
 }
@@ -51,6 +87,8 @@ struct Shared {
 #[derive(Default)]
 struct Progress {
     queue: VecDeque<BatchLane>,
+    /// How many more tasks may take lanes.
+    tasks_left: usize,
     /// How many lanes have been begun: each has its place in this order as its number, which is cheaper than its name.
     begun: u64,
     /// The lanes under way, and their parts.
@@ -73,7 +111,7 @@ impl Shared {
 }
 
 impl RunningBatch {
-    /// Publishes the lanes of a batch with as many tasks as `room` allows.
+    /// Publishes the lanes of a batch with at most as many tasks as `room` allows.
     pub(super) fn start<P: Publisher>(
         batch: Batch,
         lease_ends: Instant,
@@ -83,28 +121,32 @@ impl RunningBatch {
         stopping: &Arc<AtomicBool>,
         changed: Arc<Notify>,
     ) -> Self {
-        let tasks = room.min(batch.lanes.len()).max(1);
         let events = batch.lanes.iter().map(|lane| lane.events.len()).sum();
+        let tasks = room.min(batch.lanes.len()).max(1);
         let shared = Arc::new(Shared {
             progress: Mutex::new(Progress {
                 queue: batch.lanes.into(),
+                tasks_left: tasks,
                 ..Progress::default()
             }),
             changed,
         });
-        for _ in 0..tasks {
-            tokio::spawn(publish(
-                shared.clone(),
-                lease_ends,
-                publisher.clone(),
-                settings.clone(),
-                stopping.clone(),
-            ));
+        if events == 0 {
+            shared.changed.notify_one();
         }
+        let crew = Crew {
+            shared: shared.clone(),
+            lease_ends,
+            publisher: publisher.clone(),
+            settings: settings.clone(),
+            stopping: stopping.clone(),
+        };
+        crew.help();
         Self {
             shared,
             parts: batch.parts,
             events,
+            kept: Kept::new(),
             lease_ends,
             split_at: clock::now() + SPLIT_AFTER,
         }
@@ -172,21 +214,54 @@ impl Stragglers {
     }
 }
 
-/// One task of a batch: takes a lane after the other.
-async fn publish<P: Publisher>(
+/// How long a task publishes without help and without giving way while its publisher never waits. A publisher that computes uses
+/// other cores then.
+const ALONE: Duration = Duration::from_millis(1);
+
+/// What the tasks of a batch have in common.
+struct Crew<P> {
     shared: Arc<Shared>,
     lease_ends: Instant,
     publisher: Arc<P>,
     settings: Arc<Settings>,
     stopping: Arc<AtomicBool>,
-) {
-    let stopping = || stopping.load(Ordering::Relaxed);
-    loop {
-        let Some((number, events)) = next(&shared, stopping()) else {
-            return;
-        };
+}
+
+impl<P> Clone for Crew<P> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            lease_ends: self.lease_ends,
+            publisher: self.publisher.clone(),
+            settings: self.settings.clone(),
+            stopping: self.stopping.clone(),
+        }
+    }
+}
+
+impl<P: Publisher> Crew<P> {
+    /// Starts another task where one may start. A task for every lane from the beginning would cost more than a publisher that
+    /// only puts events into a buffer.
+    fn help(&self) {
+        let mut progress = self.shared.lock();
+        if progress.tasks_left > 0 && !progress.queue.is_empty() {
+            progress.tasks_left -= 1;
+            drop(progress);
+            tokio::spawn(publish(self.clone()));
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+/// One task of a batch: takes a lane after the other.
+async fn publish<P: Publisher>(crew: Crew<P>) {
+    let mut alone_since = clock::now();
+    while let Some((number, events)) = next(&crew.shared, crew.is_stopping()) {
         let mut watch = Watch {
-            shared: &shared,
+            crew: &crew,
             number: Some(number),
         };
         let claimed = Claimed {
@@ -196,9 +271,28 @@ async fn publish<P: Publisher>(
             crashes: 0,
             events,
         };
-        let ended = lane::publish(claimed, lease_ends, &*publisher, &settings, stopping).await;
+        let stopping = || crew.is_stopping();
+        let mut lane = pin!(lane::publish(
+            claimed,
+            crew.lease_ends,
+            &*crew.publisher,
+            &crew.settings,
+            stopping
+        ));
+        let ended = match poll_fn(|context| Poll::Ready(lane.as_mut().poll(context))).await {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => {
+                crew.help();
+                lane.await
+            }
+        };
         watch.number = None;
-        shared.on_end(number, ended);
+        crew.shared.on_end(number, ended);
+        if clock::now() >= alone_since + ALONE {
+            crew.help();
+            tokio::task::yield_now().await;
+            alone_since = clock::now();
+        }
     }
 }
 
@@ -240,22 +334,26 @@ impl Shared {
 }
 
 /// Notices a publisher that panics: its lane gets a lease of its own, which runs out and is counted.
-struct Watch<'a> {
-    shared: &'a Shared,
+struct Watch<'a, P: Publisher> {
+    crew: &'a Crew<P>,
     number: Option<u64>,
 }
 
-impl Drop for Watch<'_> {
+impl<P: Publisher> Drop for Watch<'_, P> {
     fn drop(&mut self) {
         let Some(number) = self.number.take() else {
             return;
         };
-        let mut progress = self.shared.lock();
+        let shared = &self.crew.shared;
+        let mut progress = shared.lock();
+        // The task ends with its publisher, and another takes its place.
+        progress.tasks_left += 1;
         match progress.running.remove(&number) {
             Some(lane) => progress.panicked.push(lane),
             None => drop(progress.stragglers.remove(&number)),
         }
         drop(progress);
-        self.shared.changed.notify_one();
+        shared.changed.notify_one();
+        self.crew.help();
     }
 }

@@ -96,7 +96,7 @@ const CLEAN: &str = "DELETE FROM retryguard_outbox WHERE number IN
 pub struct PostgresOutbox {
     pool: PgPool,
     limit: Duration,
-    signals: Arc<listen::Signals>,
+    signals: listen::Signals,
     woken: Arc<Notify>,
 }
 
@@ -110,7 +110,7 @@ impl PostgresOutbox {
         Self {
             pool,
             limit: Self::LIMIT,
-            signals: Arc::default(),
+            signals: listen::Signals::default(),
             woken: Arc::default(),
         }
     }
@@ -235,6 +235,19 @@ impl OutboxStore for PostgresOutbox {
         let work = batch::settle(&mut connection, batch, keep);
         let report = within(self.limit, work).await;
         self.keep_or_close(connection, report)
+    }
+
+    async fn settle_and_go_on(
+        &self,
+        batch: &BatchSettled,
+        keep: bool,
+        events: u32,
+        lease: Duration,
+    ) -> Result<(BatchReport, Taken), StoreError> {
+        let mut connection = self.connection().await?;
+        let work = batch::settle_and_go_on(&mut connection, batch, keep, events, lease);
+        let answer = within(self.limit, work).await;
+        self.keep_or_close(connection, answer)
     }
 
     async fn follow_clock(&self) -> Result<(), StoreError> {

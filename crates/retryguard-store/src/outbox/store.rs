@@ -61,6 +61,22 @@ pub trait OutboxStore: Clone + Send + Sync + 'static {
         std::future::ready(Ok(BatchReport::default()))
     }
 
+    /// Reports a batch of which every event was published, keeps its parts under a lease that begins anew, and takes up to
+    /// `events` of what waits in them. A store that cannot do both at once gives the lease back and takes nothing.
+    ///
+    /// # Errors
+    /// Where the store does not answer; then nothing or everything was done, and [`OutboxStore::settle_batch`] is right in
+    /// both cases: it reports again, which is harmless, and gives the lease back.
+    fn settle_and_go_on(
+        &self,
+        batch: &BatchSettled,
+        keep: bool,
+        _events: u32,
+        _lease: Duration,
+    ) -> impl Future<Output = Result<(BatchReport, Taken), StoreError>> + Send {
+        async move { Ok((self.settle_batch(batch, keep).await?, Taken::Nothing)) }
+    }
+
     /// Corrects what was stored before the clock was set back, so that nothing waits for the old time.
     ///
     /// # Errors
@@ -194,6 +210,13 @@ pub struct BatchSettled {
     pub running: Vec<(i16, String)>,
     /// What is left of the lease, for the lanes that still run.
     pub lease_left: Duration,
+}
+
+impl BatchSettled {
+    /// Whether all of a batch of `events` events was published, so that none of its keys is an exception or was cut short.
+    pub(super) fn is_published(&self, events: usize) -> bool {
+        self.published.len() == events && self.failed.is_empty() && self.running.is_empty()
+    }
 }
 
 /// What a store answers to a [`BatchSettled`].

@@ -20,7 +20,7 @@ use tokio::{
 use super::{
     AfterParking, Batch, BatchReport, BatchSettled, OutboxStore, Publisher, Settings, SettingsError, Settled,
     Taken,
-    batch::{RunningBatch, Stragglers},
+    batch::{Kept, RunningBatch, Stragglers},
     lane::{self, Ended},
     telemetry::Telemetry,
 };
@@ -263,12 +263,14 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
     }
 
     /// Reports a batch; what still runs gets leases of its own. Where there is a backlog, the next batch is claimed at the same
-    /// time, so that the store does both at once.
+    /// time: of the same parts by the same statement, or of others while the store is told of this one.
     async fn end_batch(&mut self) {
         let Some(batch) = self.batch.take() else { return };
         let lease_ends = batch.lease_ends;
-        let was_large = batch.events * 2 >= self.worker.settings.batch as usize;
+        let (events, kept) = (batch.events, batch.kept);
+        let was_large = events * 2 >= self.worker.settings.batch as usize;
         let (settled, failures, stragglers) = batch.end();
+        let was_published = settled.is_published(events);
         self.reports.push_back(Report {
             settled,
             failures,
@@ -280,6 +282,9 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
             return self.settle_batches().await;
         }
         let Some(report) = self.next_report() else { return };
+        if was_published && kept.may_stay() {
+            return self.go_on(report, kept).await;
+        }
         let (worker, keep) = (self.worker, self.keeps());
         let (answer, taken) = tokio::join!(
             worker.store.settle_batch(&report.settled, keep),
@@ -287,12 +292,37 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
         );
         self.on_report(report, answer);
         match taken {
-            Ok(Taken::Batch(batch)) => {
-                self.start(batch);
-                self.look_at = self.exceptions_at;
-            }
-            Ok(Taken::Nothing | Taken::Busy) => {}
+            Ok(taken) => self.start_next(taken),
             Err(error) => self.on_error(&error, "claiming"),
+        }
+    }
+
+    /// Reports a batch and takes the next of the same parts.
+    async fn go_on(&mut self, report: Report, kept: Kept) {
+        let (worker, settings) = (self.worker, &self.worker.settings);
+        self.batch_lease_ends = clock::now() + settings.lease;
+        let answer = worker
+            .store
+            .settle_and_go_on(&report.settled, self.keeps(), settings.batch, settings.lease)
+            .await;
+        match answer {
+            Ok((answer, taken)) => {
+                self.on_report(report, Ok(answer));
+                self.start_next(taken);
+                if let Some(batch) = &mut self.batch {
+                    batch.kept = kept.longer();
+                }
+            }
+            Err(error) => {
+                self.on_report(report, Err(error));
+            }
+        }
+    }
+
+    fn start_next(&mut self, taken: Taken) {
+        if let Taken::Batch(batch) = taken {
+            self.start(batch);
+            self.look_at = self.exceptions_at;
         }
     }
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use retryguard_core::Chance as _;
-use sqlx::{PgConnection, Row as _};
+use sqlx::{PgConnection, Row as _, postgres::PgRow};
 
 use super::{
     super::{Batch, BatchReport, BatchSettled, PartClaim, Taken},
@@ -50,38 +50,44 @@ fn part(number: u64) -> i16 {
     i16::try_from(number % PARTS).unwrap_or(0)
 }
 
-/// Parts are looked at in the order in which they became free, until enough of them have an event: the subquery and the
-/// `LIMIT 1` keep the planner from reading whole parts to find out. The first condition keeps an idle worker from locking
-/// anything; its order makes the planner use the index, and not read over all rows that were deleted lately.
+/// Claims parts and reads their events. Parts are looked at in the order in which they became free, until enough of them have an
+/// event: the subquery and the `LIMIT 1` keep the planner from reading whole parts to find out. The first condition keeps an
+/// idle worker from locking anything; its order makes the planner use the index, and not read over all rows that were deleted
+/// lately.
+///
+/// All of it has one snapshot. A part that another worker has given back since then is locked as it is now, but its events are
+/// read as they were before: such a part has another `since` and is left out. A part that was claimed before and not given
+/// back has no events here: see [`SUSPECT`].
 ///
 /// The commit does not wait for the disk. A claim that a crash of the server has lost is a lease that ran out early: the
 /// events are delivered again, as after any crash, and what was published is marked by the worker that has the part.
-const CLAIM: &str = "WITH quick AS MATERIALIZED (
+const CLAIM: &str = concat!(
+    "WITH quick AS MATERIALIZED (
         SELECT set_config('synchronous_commit', 'off', true)
     ), due AS MATERIALIZED (
         SELECT p.part FROM (
-            SELECT part FROM retryguard_outbox_parts
+            SELECT part, since FROM retryguard_outbox_parts
             WHERE (SELECT part FROM retryguard_outbox WHERE state = 0 AND part IS NOT NULL ORDER BY part LIMIT 1) >= 0
             AND ready_at <= statement_timestamp() ORDER BY ready_at FOR UPDATE SKIP LOCKED
         ) p CROSS JOIN LATERAL (
             SELECT 1 FROM retryguard_outbox o WHERE o.part = p.part AND o.state = 0
             AND NOT EXISTS (SELECT 1 FROM retryguard_outbox_lanes l WHERE l.lane = o.lane)
             ORDER BY o.number LIMIT 1
-        ) e LIMIT $1
+        ) e WHERE p.since = (SELECT s.since FROM retryguard_outbox_parts s WHERE s.part = p.part) LIMIT $1
+    ), mine AS (
+        UPDATE retryguard_outbox_parts p
+        SET ready_at = statement_timestamp() + $2 * interval '1 microsecond', since = statement_timestamp(),
+            token = nextval('retryguard_outbox_tokens'), claims = claims + 1
+        FROM due, quick WHERE p.part = due.part RETURNING p.part, p.token, p.claims
     )
-    UPDATE retryguard_outbox_parts p
-    SET ready_at = statement_timestamp() + $2 * interval '1 microsecond', since = statement_timestamp(),
-        token = nextval('retryguard_outbox_tokens'), claims = claims + 1
-    FROM due, quick WHERE p.part = due.part RETURNING p.part, p.token, p.claims";
+    SELECT e.*, mine.part, mine.token, mine.claims FROM mine LEFT JOIN LATERAL (SELECT ",
+    columns!(),
+    " FROM retryguard_outbox o WHERE o.part = mine.part AND o.state = 0
+        AND NOT EXISTS (SELECT 1 FROM retryguard_outbox_lanes l WHERE l.lane = o.lane)
+        ORDER BY o.number LIMIT greatest(1, $3 / (SELECT count(*) FROM due))) e ON mine.claims = 1"
+);
 const ANY_CLAIMED: &str =
     "SELECT EXISTS (SELECT 1 FROM retryguard_outbox_parts WHERE ready_at > statement_timestamp())";
-const EVENTS: &str = concat!(
-    "SELECT e.* FROM unnest($1::smallint[]) AS c(part) CROSS JOIN LATERAL (SELECT ",
-    columns!(),
-    " FROM retryguard_outbox o WHERE o.part = c.part AND o.state = 0
-        AND NOT EXISTS (SELECT 1 FROM retryguard_outbox_lanes l WHERE l.lane = o.lane)
-        ORDER BY o.number LIMIT $2) e"
-);
 /// A worker ended while it had these parts. One of their first events may be what ended it, so their lanes become
 /// exceptions, which are claimed one by one and counted.
 const SUSPECT: &str = "WITH mine AS (
@@ -101,28 +107,20 @@ pub(super) async fn claim(
     events: u32,
     lease: Duration,
 ) -> sqlx::Result<Taken> {
-    let rows = sqlx::query(CLAIM)
+    let found = sqlx::query(CLAIM)
         .bind(AT_ONCE)
         .bind(micros(lease))
+        .bind(i64::from(events))
         .fetch_all(&mut *connection)
         .await?;
-    if rows.is_empty() {
+    if found.is_empty() {
         let claimed: bool = sqlx::query_scalar(ANY_CLAIMED).fetch_one(connection).await?;
         return Ok(if claimed { Taken::Busy } else { Taken::Nothing });
     }
-    let (mut parts, mut suspects) = (Vec::new(), Vec::new());
-    for row in &rows {
-        let claim = PartClaim {
-            part: row.try_get(0)?,
-            token: row.try_get(1)?,
-        };
-        let claims: i32 = row.try_get(2)?;
-        if claims > 1 {
-            suspects.push(claim);
-        } else {
-            parts.push(claim);
-        }
-    }
+    let (parts, suspects): (Vec<_>, Vec<_>) =
+        claims(&found)?.into_iter().partition(|(_, claims)| *claims == 1);
+    let parts: Vec<_> = parts.into_iter().map(|(claim, _)| claim).collect();
+    let suspects: Vec<_> = suspects.into_iter().map(|(claim, _)| claim).collect();
     if !suspects.is_empty() {
         let (numbers, tokens) = columns(&suspects);
         sqlx::query(SUSPECT)
@@ -135,17 +133,31 @@ pub(super) async fn claim(
     if parts.is_empty() {
         return Ok(Taken::Busy);
     }
-    let each = i64::from(events)
-        .div_euclid(i64::try_from(parts.len()).unwrap_or(1))
-        .max(1);
-    // A statement of its own, so that it sees what the last holders of the parts have committed.
-    let found = sqlx::query(EVENTS)
-        .bind(columns(&parts).0)
-        .bind(each)
-        .fetch_all(connection)
-        .await?;
     let lanes = rows::lanes(&found)?;
     Ok(Taken::Batch(Batch { parts, lanes }))
+}
+
+/// The parts of these rows, and how often they were claimed since a worker last reported. They are behind the columns of an event.
+fn claims(rows: &[PgRow]) -> sqlx::Result<Vec<(PartClaim, i32)>> {
+    let mut claims = Vec::new();
+    for row in rows {
+        let claim = PartClaim {
+            part: row.try_get(rows::COLUMNS)?,
+            token: row.try_get(rows::COLUMNS + 1)?,
+        };
+        let claim = (claim, row.try_get(rows::COLUMNS + 2)?);
+        if !claims.contains(&claim) {
+            claims.push(claim);
+        }
+    }
+    Ok(claims)
+}
+
+/// How many events of each part a batch has.
+fn each(events: u32, parts: usize) -> i64 {
+    i64::from(events)
+        .div_euclid(i64::try_from(parts.max(1)).unwrap_or(i64::MAX))
+        .max(1)
 }
 
 fn columns(parts: &[PartClaim]) -> (Vec<i16>, Vec<i64>) {
@@ -235,6 +247,65 @@ pub(super) async fn settle(
         }
     }
     Ok(report)
+}
+
+/// Reports a batch of which everything was published, keeps its parts, and reads what comes next in them: one statement for a
+/// batch, where giving the parts back and claiming others are three. The token stays, so that a report whose answer was lost
+/// may be sent again.
+///
+/// All of it has one snapshot, in which the published events are still there: they are left out by their numbers. Greater
+/// numbers alone would not do, because a smaller number may be committed later. The parts are this worker's and have no
+/// exceptions of this batch, so nothing else can have changed since.
+macro_rules! go_on {
+    ($published:literal) => {
+        concat!(
+            "WITH mine AS (
+                UPDATE retryguard_outbox_parts p
+                SET ready_at = statement_timestamp() + $4 * interval '1 microsecond', since = statement_timestamp()
+                FROM unnest($1::smallint[], $2::bigint[]) AS s(part, token)
+                WHERE p.part = s.part AND p.token = s.token RETURNING p.part, p.token, p.claims
+            ), published AS (",
+            $published,
+            " WHERE number = ANY($3) AND state = 0 AND part = ANY(ARRAY(SELECT part FROM mine))
+            )
+            SELECT e.*, mine.part, mine.token, mine.claims FROM mine LEFT JOIN LATERAL (SELECT ",
+            columns!(),
+            " FROM retryguard_outbox o WHERE o.part = mine.part AND o.state = 0
+                AND NOT EXISTS (SELECT 1 FROM retryguard_outbox_lanes l WHERE l.lane = o.lane)
+                AND o.number NOT IN (SELECT unnest($3))
+                ORDER BY o.number LIMIT $5) e ON true"
+        )
+    };
+}
+const GO_ON: &str = go_on!("UPDATE retryguard_outbox SET state = 1, ended_at = statement_timestamp()");
+const GO_ON_AND_DELETE: &str = go_on!("DELETE FROM retryguard_outbox");
+
+pub(super) async fn settle_and_go_on(
+    connection: &mut PgConnection,
+    batch: &BatchSettled,
+    keep: bool,
+    events: u32,
+    lease: Duration,
+) -> sqlx::Result<(BatchReport, Taken)> {
+    let (numbers, tokens) = columns(&batch.parts);
+    let found = sqlx::query(if keep { GO_ON } else { GO_ON_AND_DELETE })
+        .bind(numbers)
+        .bind(tokens)
+        .bind(&batch.published)
+        .bind(micros(lease))
+        .bind(each(events, batch.parts.len()))
+        .fetch_all(connection)
+        .await?;
+    let parts: Vec<_> = claims(&found)?.into_iter().map(|(claim, _)| claim).collect();
+    let report = BatchReport {
+        tokens: Vec::new(),
+        lost: batch.parts.len().saturating_sub(parts.len()),
+    };
+    if parts.is_empty() {
+        return Ok((report, Taken::Nothing));
+    }
+    let lanes = rows::lanes(&found)?;
+    Ok((report, Taken::Batch(Batch { parts, lanes })))
 }
 
 #[derive(Default)]

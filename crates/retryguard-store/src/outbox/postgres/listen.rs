@@ -12,8 +12,11 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{PgPool, postgres::PgListener};
-use tokio::sync::Notify;
+use sqlx::{
+    Connection as _, PgConnection, PgPool,
+    postgres::{PgConnectOptions, PgListener},
+};
+use tokio::sync::{Mutex, Notify};
 
 use crate::clock;
 
@@ -25,9 +28,15 @@ const SIGNAL: &str =
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Sends signals, and one for many that come at the same time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Signals(Arc<Sending>);
+
 #[derive(Debug, Default)]
-pub(super) struct Signals {
-    waiting: Arc<AtomicBool>,
+struct Sending {
+    waiting: AtomicBool,
+    /// A connection beside the pool: one of the pool is asked whether it lives, before and after it is used, and may have to be
+    /// waited for. Taken out while it is used, so that one whose answer is outstanding is not used again.
+    connection: Mutex<Option<PgConnection>>,
 }
 
 impl Signals {
@@ -36,22 +45,43 @@ impl Signals {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        if self.waiting.swap(true, Ordering::AcqRel) {
+        if self.0.waiting.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (waiting, pool) = (self.waiting.clone(), pool.clone());
+        let (sending, options) = (self.0.clone(), pool.connect_options());
         runtime.spawn(async move {
-            let signal = async {
-                let mut connection = pool.acquire().await?;
-                // A transaction that commits from here on may be too late for this signal, and sends another.
-                waiting.store(false, Ordering::Release);
-                sqlx::query(SIGNAL).execute(&mut *connection).await
-            };
             // A signal that is lost costs one look's time.
-            let _ = tokio::time::timeout(limit, signal).await;
-            waiting.store(false, Ordering::Release);
+            let sent = tokio::time::timeout(limit, sending.send(&options)).await;
+            if let Ok(Err(error)) = sent {
+                tracing::debug!(target: "retryguard", %error, "outbox signal");
+            }
+            sending.waiting.store(false, Ordering::Release);
         });
     }
+}
+
+impl Sending {
+    async fn send(&self, options: &PgConnectOptions) -> sqlx::Result<()> {
+        let mut kept = self.connection.lock().await;
+        // A transaction that commits from here on may be too late for this signal, and sends another.
+        self.waiting.store(false, Ordering::Release);
+        if let Some(mut connection) = kept.take()
+            && signal(&mut connection).await.is_ok()
+        {
+            *kept = Some(connection);
+            return Ok(());
+        }
+        // None yet, or the server has ended it.
+        let mut connection = PgConnection::connect_with(options).await?;
+        signal(&mut connection).await?;
+        *kept = Some(connection);
+        Ok(())
+    }
+}
+
+async fn signal(connection: &mut PgConnection) -> sqlx::Result<()> {
+    sqlx::query(SIGNAL).execute(connection).await?;
+    Ok(())
 }
 
 /// Wakes the workers of this process when another has written. Never ends.

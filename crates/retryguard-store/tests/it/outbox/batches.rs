@@ -9,7 +9,8 @@ use std::{
 };
 
 use retryguard_store::outbox::{
-    AfterParking, BatchSettled, Event, Message, OutboxStore as _, PublishError, Settings, Taken, Worker,
+    AfterParking, Batch, BatchSettled, Event, Message, OutboxStore as _, PostgresOutbox, PublishError,
+    Settings, Taken, Worker,
 };
 use tokio::sync::Notify;
 
@@ -17,7 +18,7 @@ use super::{
     backends::{Place as _, Postgres, Sqlite},
     worker::quick,
 };
-use crate::clock;
+use crate::{clock, proxy::RoundTrips};
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -239,6 +240,216 @@ async fn a_lost_batch_cannot_mark() {
             .iter()
             .all(|lane| lane.crashes == 1 && lane.events.len() == 1)
     );
+}
+
+/// How a batch went of which every event was published.
+fn published(batch: &Batch) -> BatchSettled {
+    BatchSettled {
+        parts: batch.parts.clone(),
+        published: events(batch).iter().map(|event| event.number).collect(),
+        ..BatchSettled::default()
+    }
+}
+
+fn events(batch: &Batch) -> Vec<&Message> {
+    batch.lanes.iter().flat_map(|lane| &lane.events).collect()
+}
+
+fn parts(batch: &Batch) -> Vec<(i16, i64)> {
+    let mut parts: Vec<_> = batch
+        .parts
+        .iter()
+        .map(|claim| (claim.part, claim.token))
+        .collect();
+    parts.sort_unstable();
+    parts
+}
+
+fn texts(batch: &Batch) -> Vec<String> {
+    events(batch).into_iter().map(text).collect()
+}
+
+fn batch(taken: Taken) -> Batch {
+    match taken {
+        Taken::Batch(batch) => batch,
+        other => panic!("there are events, not {other:?}"),
+    }
+}
+
+/// A worker goes on with the parts that it has. What is committed late has a smaller number than what was read before: it
+/// comes all the same, and before what follows it.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
+async fn going_on_misses_nothing() {
+    let place = Postgres::database().await;
+    let mut late = place.pool.begin().await.unwrap();
+    place.outbox.put(&mut late, &event("late", 0)).await.unwrap();
+    // More than one key of the late one's part, whichever it is.
+    let keys: Vec<String> = (0..640).map(|key| format!("k{key}")).collect();
+    let round: Vec<Event> = keys.iter().map(|key| event(key, 0)).collect();
+    place.put(&round).await.unwrap();
+    let mut seen: Vec<String> = Vec::new();
+    let mut all = batch(place.outbox.claim_batch(16, LONG).await.unwrap());
+    let mut late = Some(late);
+    for _ in 0..1000 {
+        seen.extend(texts(&all));
+        if let Some(late) = late.take() {
+            late.commit().await.unwrap();
+            place.put(&[event("late", 1)]).await.unwrap();
+        }
+        let settled = published(&all);
+        let going_on = place.outbox.settle_and_go_on(&settled, false, 16, LONG);
+        let (report, next) = going_on.await.unwrap();
+        assert_eq!((report.lost, report.tokens.len()), (0, 0));
+        let next = batch(next);
+        assert_eq!(parts(&next), parts(&all), "they are kept, empty or not");
+        all = next;
+        if events(&all).is_empty() {
+            place.outbox.settle_batch(&published(&all), false).await.unwrap();
+            match place.outbox.claim_batch(16, LONG).await.unwrap() {
+                Taken::Batch(next) => all = next,
+                Taken::Nothing => break,
+                Taken::Busy => panic!("all parts were given back"),
+            }
+        }
+    }
+    assert_eq!(place.outbox.counts().await.unwrap().pending, 0);
+    let late: Vec<_> = seen.iter().filter(|one| one.starts_with("late")).collect();
+    assert_eq!(late, ["late 0", "late 1"]);
+    seen.sort();
+    let count = seen.len();
+    seen.dedup();
+    assert_eq!((seen.len(), count), (keys.len() + 2, keys.len() + 2), "each once");
+}
+
+/// The answer of a report may be lost: the report is sent again, or the parts are given back by another statement. A worker
+/// whose parts are another's changes nothing and gets nothing.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
+async fn going_on_again_is_harmless_and_after_the_lease_nothing() {
+    for keep in [false, true] {
+        let place = Postgres::database().await;
+        place
+            .put(&[event("a", 0), event("a", 1), event("a", 2)])
+            .await
+            .unwrap();
+        let first = batch(place.outbox.claim_batch(1, LONG).await.unwrap());
+        assert_eq!(texts(&first), ["a 0"]);
+        let report = published(&first);
+        for _ in 0..2 {
+            let (answer, next) = place
+                .outbox
+                .settle_and_go_on(&report, keep, 1, LONG)
+                .await
+                .unwrap();
+            assert_eq!((answer.lost, texts(&batch(next))), (0, vec!["a 1".to_owned()]));
+        }
+        assert_eq!(place.outbox.settle_batch(&report, keep).await.unwrap().lost, 0);
+        assert_eq!(place.outbox.counts().await.unwrap().pending, 2);
+        let second = batch(place.outbox.claim_batch(1, LONG).await.unwrap());
+        assert_eq!(texts(&second), ["a 1"]);
+        let (answer, next) = place
+            .outbox
+            .settle_and_go_on(&report, keep, 1, LONG)
+            .await
+            .unwrap();
+        assert_eq!((answer.lost, next), (first.parts.len(), Taken::Nothing));
+        let published = published(&second);
+        let lost = BatchSettled {
+            parts: first.parts,
+            ..published
+        };
+        place.outbox.settle_and_go_on(&lost, keep, 1, LONG).await.unwrap();
+        assert_eq!(
+            place.outbox.counts().await.unwrap().pending,
+            2,
+            "nothing is marked"
+        );
+    }
+}
+
+/// A claim reads parts and events in one statement. A part that another worker gives back at that moment must not be read as
+/// it was before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs PostgreSQL"]
+async fn parts_that_go_from_hand_to_hand_give_every_event_once() {
+    let place = Postgres::database().await;
+    let keys: Vec<Event> = (0..64).map(|key| event(&format!("k{key}"), 0)).collect();
+    for _ in 0..60 {
+        place.put(&keys).await.unwrap();
+    }
+    let workers: Vec<_> = (0..6)
+        .map(|_| {
+            let outbox = place.outbox.clone();
+            tokio::spawn(async move {
+                let mut seen: Vec<i64> = Vec::new();
+                loop {
+                    match outbox.claim_batch(8, LONG).await.unwrap() {
+                        Taken::Nothing => return seen,
+                        Taken::Busy => tokio::task::yield_now().await,
+                        Taken::Batch(batch) => {
+                            let report = published(&batch);
+                            seen.extend(&report.published);
+                            outbox.settle_batch(&report, false).await.unwrap();
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut seen = Vec::new();
+    for worker in workers {
+        seen.extend(worker.await.unwrap());
+    }
+    seen.sort_unstable();
+    let count = seen.len();
+    seen.dedup();
+    assert_eq!((seen.len(), count), (64 * 60, 64 * 60));
+}
+
+/// Counted on the wire, on one connection that knows its statements.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
+async fn a_claim_is_one_round_trip_and_so_is_going_on() {
+    let place = Postgres::database().await;
+    let port = place.url.rsplit_once(':').unwrap().1.split_once('/').unwrap().0;
+    let trips = RoundTrips::to(port.parse().unwrap()).await;
+    let url = place
+        .url
+        .replace(&format!(":{port}/"), &format!(":{}/", trips.port()));
+    let pool = sqlx::postgres::PgPoolOptions::new()
+        .max_connections(1)
+        .test_before_acquire(false)
+        .connect(&url)
+        .await
+        .unwrap();
+    let outbox = PostgresOutbox::new(pool.clone());
+    let all: Vec<Event> = (0..8).map(|number| event("a", number)).collect();
+    place.put(&all).await.unwrap();
+    let count = async || {
+        // sqlx asks whether the connection lives when it is given back; the worker does not wait for that.
+        while pool.num_idle() == 0 {
+            clock::sleep(Duration::from_millis(1)).await;
+        }
+        let sent = trips.take();
+        sent.iter().filter(|sent| sent.first() != Some(&b'S')).count()
+    };
+    // The first of each prepares its statement.
+    for is_first in [true, false] {
+        count().await;
+        let first = batch(outbox.claim_batch(1, LONG).await.unwrap());
+        let claimed = count().await;
+        let settled = published(&first);
+        let going_on = outbox.settle_and_go_on(&settled, false, 1, LONG);
+        let second = batch(going_on.await.unwrap().1);
+        let gone_on = count().await;
+        outbox.settle_batch(&published(&second), false).await.unwrap();
+        let settled = count().await;
+        if !is_first {
+            assert_eq!((claimed, gone_on, settled), (1, 1, 1));
+        }
+    }
+    assert_eq!(place.outbox.counts().await.unwrap().pending, 4);
 }
 
 /// A batch that stops in the middle leaves what it has not begun to others at once.

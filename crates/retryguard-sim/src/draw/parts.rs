@@ -11,7 +11,7 @@ const CALLS: f64 = 14_000.0;
 /// A world as it is being drawn. Times are in seconds.
 #[derive(Debug)]
 pub(super) struct Sketch {
-    pub(super) luck: Stream,
+    pub(super) random: Stream,
     /// Mean work of the store.
     pub(super) work: f64,
     work_text: String,
@@ -61,12 +61,12 @@ pub(super) const LOST: &str = "lost-messages";
 
 impl Sketch {
     /// Everything that does not depend on the kind.
-    pub(super) fn draw(mut luck: Stream, kind: &str) -> Self {
-        let work = log(&mut luck, 0.005, 0.3);
-        let work_text = match luck.uniform() {
+    pub(super) fn draw(mut random: Stream, kind: &str) -> Self {
+        let work = log(&mut random, 0.005, 0.3);
+        let work_text = match random.uniform() {
             it if it < 0.5 => format!("{{exponential: {}}}", time(work)),
             it if it < 0.85 => {
-                let tail = luck.between(2.0, 5.0);
+                let tail = random.between(2.0, 5.0);
                 let sigma = f64::ln(tail) / 1.644_853_626_951_472_7;
                 let median = work / (sigma * sigma / 2.0).exp();
                 format!(
@@ -77,17 +77,17 @@ impl Sketch {
             }
             _ => format!("{{uniform: [{}, {}]}}", time(work * 0.5), time(work * 1.5)),
         };
-        let rate = log(&mut luck, 40.0, 300.0);
+        let rate = log(&mut random, 40.0, 300.0);
         let all = (rate * work).round().max(1.0);
-        let replicas = whole(log(&mut luck, 1.0, 10.0)).min(whole(all)).max(1);
+        let replicas = whole(log(&mut random, 1.0, 10.0)).min(whole(all)).max(1);
         let workers = whole((all / f64::from(replicas)).round()).max(1);
-        let queue = (luck.uniform() >= 0.2).then(|| log(&mut luck, 0.5, 20.0));
-        let load = luck.between(0.2, 0.85);
-        let duration = luck.between(60.0, 150.0);
-        let (network, round_trip) = match luck.uniform() {
+        let queue = (random.uniform() >= 0.2).then(|| log(&mut random, 0.5, 20.0));
+        let load = random.between(0.2, 0.85);
+        let duration = random.between(60.0, 150.0);
+        let (network, round_trip) = match random.uniform() {
             it if it < 0.4 => (None, 0.0),
             it if it < 0.9 => {
-                let median = log(&mut luck, 0.0002, 0.005);
+                let median = log(&mut random, 0.0002, 0.005);
                 let text = format!(
                     "{{logNormal: {{median: {}, p95: {}}}}}",
                     time(median),
@@ -96,28 +96,31 @@ impl Sketch {
                 (Some(text), 2.5 * median)
             }
             _ => {
-                let far = luck.between(0.01, 0.06);
+                let far = random.between(0.01, 0.06);
                 (Some(time(far)), 2.0 * far)
             }
         };
-        let fronts = fronts(&mut luck, work);
+        let fronts = fronts(&mut random, work);
         let inner: f64 = fronts.iter().map(|front| front.work).sum();
         #[expect(clippy::cast_precision_loss, reason = "there are at most three layers")]
         let ways = (fronts.len() + 1) as f64;
         let usual = work + inner + ways * round_trip;
-        let deadline = (usual * log(&mut luck, 4.0, 60.0)).clamp(0.2, 10.0);
-        let waits = luck.uniform() < 0.5 || kind == LOST;
-        let attempt_timeout =
-            waits.then(|| (deadline / luck.between(2.0, 6.0)).max(3.0 * usual).min(deadline));
-        let clients = whole(log(&mut luck, 1.0, 1000.0)).max(1);
-        let others = (luck.uniform() < 0.25).then(|| {
-            let share = luck.between(0.1, 0.6);
-            (share, OTHERS[below(&mut luck, OTHERS.len())])
+        let deadline = (usual * log(&mut random, 4.0, 60.0)).clamp(0.2, 10.0);
+        let waits = random.uniform() < 0.5 || kind == LOST;
+        let attempt_timeout = waits.then(|| {
+            (deadline / random.between(2.0, 6.0))
+                .max(3.0 * usual)
+                .min(deadline)
         });
-        let layer = luck.uniform() < 0.4;
-        let notices_cancel = luck.uniform() < 0.3;
+        let clients = whole(log(&mut random, 1.0, 1000.0)).max(1);
+        let others = (random.uniform() < 0.25).then(|| {
+            let share = random.between(0.1, 0.6);
+            (share, OTHERS[below(&mut random, OTHERS.len())])
+        });
+        let layer = random.uniform() < 0.4;
+        let notices_cancel = random.uniform() < 0.3;
         Self {
-            luck,
+            random,
             work,
             work_text,
             replicas,
@@ -144,16 +147,16 @@ impl Sketch {
 
     /// Uniform between two numbers.
     pub(super) fn between(&mut self, low: f64, high: f64) -> f64 {
-        self.luck.between(low, high)
+        self.random.between(low, high)
     }
 
     /// Uniform in the logarithm: every scale between the two is as likely.
     pub(super) fn log(&mut self, low: f64, high: f64) -> f64 {
-        log(&mut self.luck, low, high)
+        log(&mut self.random, low, high)
     }
 
     pub(super) fn with_probability(&mut self, probability: f64) -> bool {
-        self.luck.with_probability(probability)
+        self.random.with_probability(probability)
     }
 
     /// Requests that the store can work on in a second.
@@ -386,8 +389,8 @@ impl Sketch {
 const OTHERS: &[&str] = &["immediate", "istio", "fixed", "aws-legacy", "none"];
 
 /// One, two or three layers.
-fn fronts(luck: &mut Stream, work: f64) -> Vec<Front> {
-    let count = match luck.uniform() {
+fn fronts(random: &mut Stream, work: f64) -> Vec<Front> {
+    let count = match random.uniform() {
         it if it < 0.5 => 0,
         it if it < 0.8 => 1,
         _ => 2,
@@ -400,16 +403,16 @@ fn fronts(luck: &mut Stream, work: f64) -> Vec<Front> {
     (0..count)
         .map(|index| Front {
             name: names[index],
-            replicas: whole(log(luck, 1.0, 12.0)).max(1),
-            work: (work * log(luck, 0.05, 0.5)).max(0.0005),
-            blocking: luck.with_probability(0.5).then(|| log(luck, 3.0, 15.0)),
-            layer: luck.with_probability(0.5),
+            replicas: whole(log(random, 1.0, 12.0)).max(1),
+            work: (work * log(random, 0.05, 0.5)).max(0.0005),
+            blocking: random.with_probability(0.5).then(|| log(random, 3.0, 15.0)),
+            layer: random.with_probability(0.5),
         })
         .collect()
 }
 
-fn log(luck: &mut Stream, low: f64, high: f64) -> f64 {
-    luck.between(low.ln(), high.ln()).exp()
+fn log(random: &mut Stream, low: f64, high: f64) -> f64 {
+    random.between(low.ln(), high.ln()).exp()
 }
 
 #[expect(
@@ -418,8 +421,8 @@ fn log(luck: &mut Stream, low: f64, high: f64) -> f64 {
     clippy::cast_precision_loss,
     reason = "an index of a short list"
 )]
-fn below(luck: &mut Stream, count: usize) -> usize {
-    (luck.uniform() * count as f64) as usize
+fn below(random: &mut Stream, count: usize) -> usize {
+    (random.uniform() * count as f64) as usize
 }
 
 #[expect(

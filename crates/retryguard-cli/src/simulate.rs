@@ -7,7 +7,7 @@ use retryguard_report::simulate::{Simulation, SimulationError};
 
 use crate::output::{print, write};
 
-/// Simulate a scenario: the same machines that run in production, in a whole world.
+/// Simulate a scenario with the decision code that runs in production.
 ///
 /// A scenario file describes services, clients, faults and prices, and lists the policies to compare; see
 /// docs/scenarios.md. The same seed and files give the same result, to the byte.

@@ -51,3 +51,18 @@ pub use ratio::Ratio;
 pub use refusal::Refusal;
 pub use target::Target;
 pub use time::Instant;
+
+// Every machine's settings are `Settings` in its module; these names are unique in the workspace.
+pub use breaker::Settings as BreakerSettings;
+pub use budget::Settings as BudgetSettings;
+pub use bulkhead::Settings as BulkheadSettings;
+pub use call::Settings as CallSettings;
+pub use endpoints::Settings as EndpointsSettings;
+pub use gate::Settings as GateSettings;
+pub use guard::Settings as GuardSettings;
+pub use hedge::Settings as HedgeSettings;
+pub use limiter::Settings as LimiterSettings;
+pub use rate::Settings as RateSettings;
+pub use shed::Settings as ShedSettings;
+pub use target::Settings as TargetSettings;
+pub use throttle::Settings as ThrottleSettings;

@@ -1,12 +1,12 @@
 //! Effects exactly once: idempotency keys, the outbox and shared breaker state, embedded and on real servers.
 //!
-//! Retrying is only safe when doing it twice is doing it once. This crate makes it so:
+//! A retry is only safe where the work is idempotent. This crate makes it so:
 //!
 //! - [`idempotency`]: a layer for axum and tower servers. A request that carries an `Idempotency-Key` is worked
 //!   on once; its duplicates get the stored response.
 //! - [`outbox`]: events that are written in the caller's own transaction and published afterwards, at least once
 //!   and in order.
-//! - [`inbox`]: what a consumer tells repeated deliveries by, so that each event counts once.
+//! - [`inbox`]: how a consumer recognises repeated deliveries, so that each event counts once.
 //! - [`breaker`]: replicas that agree that a target is down.
 //!
 //! Backends: memory always; SQLite with the feature `sqlite` (the default), `postgres` and `redis` with theirs.
@@ -27,6 +27,9 @@ pub mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod statement;
 
+#[cfg(feature = "redis")]
+pub use breaker::Settings as SharedBreakerSettings;
 pub use error::{Backend, Cause, StoreError};
+pub use outbox::Settings as OutboxSettings;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use statement::{Statement, Value};

@@ -24,7 +24,7 @@ pub use units::{Units, merge};
 /// By how much of the oracle's goodput a policy must be better to be called so.
 const MARGIN: f64 = 0.01;
 
-/// The policy whose losses are told.
+/// The policy whose losses are listed.
 const OURS: &str = "retryguard";
 
 /// Both sets of worlds.
@@ -164,22 +164,25 @@ fn overall(tournament: &Tournament, policy: usize) -> Value {
     json!({"goodput": mean, "worstGoodput": worst, "cost": tournament.cost(policy)})
 }
 
+/// What every policy reached in one world.
+fn scores(tournament: &Tournament, row: &tournament::Row) -> Vec<Value> {
+    let scores = tournament.policies.iter().zip(&row.scores);
+    scores
+        .map(|(name, score)| {
+            json!({
+                "name": name,
+                "successRate": score.success,
+                "goodput": score.goodput,
+                "cost": score.cost,
+                "p95Ms": score.p95,
+            })
+        })
+        .collect()
+}
+
 fn worlds(tournament: &Tournament) -> Vec<Value> {
     let world = |row: &tournament::Row| {
-        let policies: Vec<Value> = tournament
-            .policies
-            .iter()
-            .zip(&row.scores)
-            .map(|(name, score)| {
-                json!({
-                    "name": name,
-                    "successRate": score.success,
-                    "goodput": score.goodput,
-                    "cost": score.cost,
-                    "p95Ms": score.p95,
-                })
-            })
-            .collect();
+        let policies = scores(tournament, row);
         json!({"name": row.world, "claim": row.claim, "policies": policies})
     };
     tournament.rows.iter().map(world).collect()

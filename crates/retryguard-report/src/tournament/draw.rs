@@ -9,7 +9,7 @@ use retryguard_sim::{
 };
 use serde_json::{Value, json};
 
-use super::OURS;
+use super::{OURS, scores};
 use crate::{
     table::{WIDTH, aligned, pipes, within},
     verdict,
@@ -139,22 +139,7 @@ impl Draw {
             .iter()
             .zip(&self.0.result.rows)
             .map(|(drawn, row)| {
-                let policies: Vec<Value> = self
-                    .0
-                    .result
-                    .policies
-                    .iter()
-                    .zip(&row.scores)
-                    .map(|(name, score)| {
-                        json!({
-                            "name": name,
-                            "successRate": score.success,
-                            "goodput": score.goodput,
-                            "cost": score.cost,
-                            "p95Ms": score.p95,
-                        })
-                    })
-                    .collect();
+                let policies = scores(&self.0.result, row);
                 json!({"name": drawn.name, "kind": drawn.kind, "policies": policies})
             })
             .collect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use retryguard_policy::{Policy, reading::nearest};
-use retryguard_translate::{Format, PolicyFile, Target, render};
+use retryguard_translate::{Format, PolicyFile, Target, render, syntax_error};
 
 use crate::output::{put, read};
 
@@ -91,6 +91,13 @@ impl Import {
         let text = read(&self.file).with_context(|| format!("cannot read {name}"))?;
         let file = PolicyFile::of(text, self.from).with_context(|| name.clone())?;
         let Some(imported) = file.imported else {
+            if let Some(broken) = syntax_error(&file.text) {
+                return Err(broken).context(name);
+            }
+            let is_text = |line: &str| !line.is_empty() && !line.starts_with('#');
+            if !file.text.lines().map(str::trim).any(is_text) {
+                bail!("{name} is empty: there is nothing to import");
+            }
             if Policy::parse(&file.text).is_ok() {
                 bail!(
                     "{name} is a policy already: judge it with `retryguard lint`, or write it for another system with `retryguard render`"

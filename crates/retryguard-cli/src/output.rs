@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 use retryguard_lab::Interrupted;
+use retryguard_translate::read_text;
 
 /// What was given is right, and there is no answer: the exit code is 1. Every other error exits with 2.
 #[derive(Debug)]
@@ -36,13 +37,10 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
 /// name a file of any size, and the reader of the text reports that it is too large.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let bound = retryguard_translate::LARGEST_FILE as u64 + 1;
-    let mut text = String::new();
-    if path.as_os_str() == "-" {
-        io::stdin().lock().take(bound).read_to_string(&mut text)?;
-    } else {
-        fs::File::open(path)?.take(bound).read_to_string(&mut text)?;
+    match path.as_os_str() == "-" {
+        true => read_text(io::stdin().lock().take(bound)),
+        false => read_text(fs::File::open(path)?.take(bound)),
     }
-    Ok(text)
 }
 
 /// Writes files into a folder, which is made where it is missing.

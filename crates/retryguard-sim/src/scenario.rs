@@ -24,9 +24,10 @@ use std::{
 
 use retryguard_core::Instant;
 use retryguard_policy::{
-    Diagnostics,
+    Diagnostics, Policy, Position,
     reading::{Kind, Mistakes, Node, read},
 };
+use retryguard_translate::{Format, read_text};
 
 use crate::{
     client_policy::ClientPolicy,
@@ -112,13 +113,16 @@ impl Scenario {
     /// # Errors
     /// Where the file cannot be read or has mistakes.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
-        let text =
-            fs::read_to_string(path).map_err(|error| ScenarioError::Unreadable(path.to_owned(), error))?;
+        let text = fs::File::open(path)
+            .and_then(read_text)
+            .map_err(|error| ScenarioError::Unreadable(path.to_owned(), error))?;
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let mut load =
             |policy: &str| fs::read_to_string(folder.join(policy)).map_err(|error| error.to_string());
-        Self::parse(&text, &stem(path), &mut load)
-            .map_err(|mistakes| ScenarioError::Mistakes(path.to_owned(), mistakes))
+        Self::parse(&text, &stem(path), &mut load).map_err(|mistakes| {
+            let mistakes = other_file(&text).unwrap_or(mistakes);
+            ScenarioError::Mistakes(path.to_owned(), mistakes)
+        })
     }
 
     /// Reads a scenario, or reports every mistake in it at once. `name` is used where the file gives none.
@@ -131,6 +135,22 @@ impl Scenario {
             None => unreachable!("what could not be read was reported"),
         }
     }
+}
+
+/// What to say of a file that is not a scenario and something else that we read; `None` where it is not.
+fn other_file(text: &str) -> Option<Diagnostics> {
+    let what = match Format::detect(text) {
+        Some(format) => format!("a file of {format}"),
+        None if text.trim().is_empty() || Policy::parse(text).is_err() => return None,
+        None => "a policy".to_owned(),
+    };
+    let mut mistakes = Mistakes::default();
+    mistakes.add(
+        Position::START,
+        format!("this is {what} and not a scenario"),
+        "run it in a scenario: `retryguard simulate scenario.yaml --policy FILE`",
+    );
+    mistakes.or(()).err()
 }
 
 fn scenario(root: &Node, name: &str, load: Load<'_>, mistakes: &mut Mistakes) -> Option<Scenario> {

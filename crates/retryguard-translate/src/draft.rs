@@ -219,7 +219,7 @@ impl Draft {
         }
         let mut sources = Vec::new();
         let mut notes = Vec::new();
-        let defaults = lines(&self.defaults, "defaults", &mut notes);
+        let defaults = lines(&self.defaults, "defaults", 1, &mut notes);
         if !defaults.is_empty() {
             let _ = writeln!(out, "defaults:");
             for line in defaults {
@@ -231,8 +231,8 @@ impl Draft {
         }
         sources.resize(out.lines().count(), 1);
         for (name, service) in &self.services {
-            let lines = lines(service, name, &mut notes);
             let source = self.sources.get(name).copied().unwrap_or(1);
+            let lines = lines(service, name, source, &mut notes);
             sources.push(source);
             let _ = writeln!(out, "  {}:", quoted(name));
             for line in lines {
@@ -241,8 +241,8 @@ impl Draft {
                 let _ = writeln!(out, "    {line}");
             }
         }
-        for message in notes {
-            self.changed(1, message);
+        for (line, message) in notes {
+            self.changed(line, message);
         }
         self.notes.sort_by_key(|note| note.line);
         (out, sources)
@@ -266,16 +266,19 @@ pub(crate) fn quoted(name: &str) -> String {
     }
 }
 
-fn lines(service: &Service, name: &str, notes: &mut Vec<String>) -> Vec<String> {
+/// The lines of a block, which begins on the line `source` of the file.
+fn lines(service: &Service, name: &str, source: u32, notes: &mut Vec<(u32, String)>) -> Vec<String> {
     let mut out = Vec::new();
-    let mut within = |what: &str, span: Duration, least: Duration| {
+    let mut note = |key: &str, message: String| {
+        let line = service.places.line(key).unwrap_or(source);
+        notes.push((line, format!("`{name}`: {message}")));
+    };
+    let mut within = |key: &str, what: &str, span: Duration, least: Duration| {
         let held = span.clamp(least, LONGEST);
         if held != span {
-            notes.push(format!(
-                "`{name}`: {what} of {} becomes {}, the nearest that a policy allows",
-                written(span),
-                written(held)
-            ));
+            let (is, becomes) = (written(span), written(held));
+            let message = format!("{what} of {is} becomes {becomes}, the nearest that a policy allows");
+            note(key, message);
         }
         written(held)
     };
@@ -283,34 +286,37 @@ fn lines(service: &Service, name: &str, notes: &mut Vec<String>) -> Vec<String> 
     if let Some(initial) = service.initial {
         out.push(format!(
             "initialDelay: {}",
-            within("a delay", initial, Duration::ZERO)
+            within("initialDelay", "a delay", initial, Duration::ZERO)
         ));
     }
     if let Some(cap) = service.cap {
-        out.push(format!("maxDelay: {}", within("a delay", cap, Duration::ZERO)));
+        let cap = within("maxDelay", "a delay", cap, Duration::ZERO);
+        out.push(format!("maxDelay: {cap}"));
     }
     for (key, value) in [
         ("attemptTimeout", service.attempt_timeout),
         ("deadline", service.deadline),
     ] {
         match value {
-            Some(Some(span)) => out.push(format!("{key}: {}", within(key, span, milli))),
+            Some(Some(span)) => out.push(format!("{key}: {}", within(key, key, span, milli))),
             Some(None) => out.push(format!("{key}: off")),
             None => {}
         }
     }
     if let Some(retries) = service.retries {
         if retries > MOST_RETRIES {
-            notes.push(format!(
-                "`{name}`: {retries} retries become {MOST_RETRIES}, the most that a policy allows"
-            ));
+            let message = format!("{retries} retries become {MOST_RETRIES}, the most that a policy allows");
+            note("maxRetries", message);
         }
         out.insert(0, format!("maxRetries: {}", retries.min(MOST_RETRIES)));
     }
     if let Some(multiplier) = service.multiplier {
         let held = multiplier.clamp(1.0, 100.0);
         if held != multiplier {
-            notes.push(format!("`{name}`: a multiplier of {multiplier} becomes {held}"));
+            note(
+                "multiplier",
+                format!("a multiplier of {multiplier} becomes {held}"),
+            );
         }
         out.push(format!("multiplier: {held}"));
     }
@@ -329,7 +335,9 @@ fn lines(service: &Service, name: &str, notes: &mut Vec<String>) -> Vec<String> 
         // An empty list is written, too: one that is left out would be that of `defaults`.
         out.push(format!("retryOn: [{}]", retry.join(", ")));
         out.push(format!("neverRetryOn: [{}]", never.join(", ")));
-        notes.extend(lost.into_iter().map(|lost| format!("`{name}`: {lost}")));
+        for lost in lost {
+            note("retryOn", lost);
+        }
     }
     if let Some(methods) = &service.methods {
         out.push("retryNonIdempotent: false".to_owned());

@@ -2,10 +2,10 @@
 
 use std::{fmt, io, path::Path};
 
-use retryguard_policy::{Diagnostics, Policy, Report, lint};
+use retryguard_policy::{Diagnostics, Policy, Position, Report, lint, reading::Mistakes};
 use serde_json::json;
 
-use crate::{Format, Imported, Refused, import::import};
+use crate::{Format, Imported, Refused, import::import, tree};
 
 /// A policy file, imported where it is of another system.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,8 +62,9 @@ impl PolicyFile {
     /// Where the file cannot be read or imported.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let name = path.display().to_string();
-        let text =
-            std::fs::read_to_string(path).map_err(|error| FileError::Unreadable(name.clone(), error))?;
+        let text = std::fs::File::open(path)
+            .and_then(read_text)
+            .map_err(|error| FileError::Unreadable(name.clone(), error))?;
         Self::of(text, None).map_err(|refused| FileError::Refused(name, refused))
     }
 
@@ -72,7 +73,8 @@ impl PolicyFile {
     /// # Errors
     /// Where it has mistakes.
     pub fn policy(&self, name: &str) -> Result<Policy, FileError> {
-        Policy::parse(&self.text).map_err(|mistakes| FileError::Mistakes(name.to_owned(), mistakes))
+        Policy::parse(&self.text)
+            .map_err(|mistakes| FileError::Mistakes(name.to_owned(), with_syntax(&self.text, mistakes)))
     }
 }
 
@@ -87,8 +89,52 @@ pub fn lint_file(name: &str, text: &str) -> (Result<Report, Diagnostics>, Option
             imported: Some(imported),
             ..
         }) => (imported.judged(text), Some(imported.summary(name))),
-        // A file that cannot be imported is read as a policy, which reports all its mistakes.
-        Ok(_) | Err(_) => (lint(text), None),
+        Ok(_) => (lint(text).map_err(|mistakes| with_syntax(text, mistakes)), None),
+        Err(refused) => (Err(diagnostics(refused)), None),
+    }
+}
+
+/// Why a text is neither YAML nor JSON; `None` where it is one of them.
+#[must_use]
+pub fn syntax_error(text: &str) -> Option<Refused> {
+    tree::read(text).err()
+}
+
+/// The text of a file. One that is not UTF-8 says so.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn read_text(mut file: impl io::Read) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
+}
+
+/// The mistakes of a policy, or the file's syntax error behind the place at which the reader of policies stopped: a file of another
+/// system is not recognised if it is broken, and its second document is not the mistake.
+fn with_syntax(text: &str, mistakes: Diagnostics) -> Diagnostics {
+    let stopped = mistakes.as_slice().last().map_or(0, |mistake| mistake.at.line);
+    match syntax_error(text) {
+        Some(refused) if refused.line.is_some_and(|line| line > stopped) => diagnostics(refused),
+        _ => mistakes,
+    }
+}
+
+fn diagnostics(refused: Refused) -> Diagnostics {
+    let at = Position {
+        line: refused.line.unwrap_or(1),
+        column: 1,
+    };
+    let help = match refused.line {
+        Some(_) => "check the indentation and the quotes around here",
+        None => "`retryguard import` says what is read of such a file",
+    };
+    let mut mistakes = Mistakes::default();
+    mistakes.add(at, refused.message, help);
+    match mistakes.or(()) {
+        Err(mistakes) => mistakes,
+        Ok(()) => unreachable!("one was added"),
     }
 }
 

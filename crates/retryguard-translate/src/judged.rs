@@ -57,7 +57,7 @@ impl Imported {
             .or_else(|| places.block.as_ref().map(|(_, line)| *line))
             .unwrap_or_else(|| self.source_line(finding.line));
         let what = match finding.code {
-            "RG023" if places.line("gate").is_none() => {
+            "RG023" if policy.service(first).target.gate.at_most.is_zero() => {
                 "a Retry-After of the server is not obeyed".to_owned()
             }
             _ => words.in_message(finding.what()),

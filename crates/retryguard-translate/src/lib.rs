@@ -26,7 +26,7 @@ mod words;
 
 use std::fmt;
 
-pub use file::{FileError, PolicyFile, lint_file};
+pub use file::{FileError, PolicyFile, lint_file, read_text, syntax_error};
 pub use import::import;
 pub use render::{Loss, Rendered, Target, render};
 pub use tree::LARGEST_FILE;

@@ -18,6 +18,9 @@ pub(crate) const DEEPEST: usize = 100;
 /// The most values of a file. Aliases count as often as they are used, so that a small file cannot become a large tree.
 pub(crate) const MOST_NODES: usize = 1_000_000;
 
+/// The key of YAML 1.1 whose value's keys are taken over: `<<: *common`.
+const MERGE: &str = "<<";
+
 /// A value and the line on which it begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
@@ -141,16 +144,42 @@ impl<'a> Reader<'a> {
 
     fn map(&mut self, depth: usize) -> Result<Body, Refused> {
         let mut entries = Vec::new();
+        let mut merged = Vec::new();
         loop {
             let (event, span) = self.next()?;
             if event == Event::MappingEnd {
-                return Ok(Body::Map(entries));
+                break;
             }
             let key = self.node(event, &span, depth + 1)?;
             let (event, span) = self.next()?;
             let value = self.node(event, &span, depth + 1)?;
-            if let Body::Scalar { text } = key.body {
-                entries.push((text, key.line, value));
+            match key.body {
+                Body::Scalar { text } if text == MERGE => merged.push(value),
+                Body::Scalar { text } => entries.push((text, key.line, value)),
+                _ => {}
+            }
+        }
+        for node in merged {
+            merge(&mut entries, node);
+        }
+        Ok(Body::Map(entries))
+    }
+}
+
+/// Adds the keys of a map, or of each map of a list, that are not there yet.
+fn merge(entries: &mut Vec<(String, u32, Node)>, node: Node) {
+    match node.body {
+        Body::Scalar { .. } => {}
+        Body::List(items) => {
+            for item in items {
+                merge(entries, item);
+            }
+        }
+        Body::Map(more) => {
+            for entry in more {
+                if entries.iter().all(|(known, ..)| *known != entry.0) {
+                    entries.push(entry);
+                }
             }
         }
     }
@@ -177,6 +206,13 @@ impl Node {
             .find(|(key, _, _)| plain(key) == wanted)
             .map(|(_, _, value)| value)
             .filter(|value| !value.is_nothing())
+    }
+
+    /// A key as the file spells it, for messages.
+    pub(crate) fn spelt<'a>(&'a self, key: &'a str) -> &'a str {
+        let wanted = plain(key);
+        let mut keys = self.entries().iter().map(|(key, _, _)| key.as_str());
+        keys.find(|key| plain(key) == wanted).unwrap_or(key)
     }
 
     /// The value at the end of a path of keys.
@@ -279,6 +315,28 @@ mod tests {
         let aliased = read("a: &x [1, 2]\nb: *x\n").unwrap();
         assert_eq!(aliased[0].get("b").unwrap().items().len(), 2);
         assert_eq!(read("{\"a\": 1}").unwrap()[0].get("a").unwrap().whole(), Some(1));
+    }
+
+    /// The keys of the map itself come first, then those of the first map that is merged.
+    #[test]
+    fn merge_keys_are_followed() {
+        let text = "x: &x {a: 1, b: 1}\ny: &y {b: 2, c: 2}\nz: {<<: [*x, *y], a: 3}\nw: {<<: *x}\n";
+        let root = &read(text).unwrap()[0];
+        let number = |path: &[&str]| root.at(path).and_then(Node::whole);
+        let found = ["a", "b", "c"].map(|key| number(&["z", key]));
+        assert_eq!(found, [Some(3), Some(1), Some(2)]);
+        assert_eq!(number(&["w", "b"]), Some(1));
+        assert!(root.at(&["z", MERGE]).is_none());
+    }
+
+    #[test]
+    fn a_key_is_named_as_the_file_spells_it() {
+        let root = &read("{maxRequestsPerConnection: 1}").unwrap()[0];
+        assert_eq!(
+            root.spelt("max_requests_per_connection"),
+            "maxRequestsPerConnection"
+        );
+        assert_eq!(root.spelt("max_retries"), "max_retries");
     }
 
     /// Nine aliases of nine aliases of … fit into a line and not into memory.

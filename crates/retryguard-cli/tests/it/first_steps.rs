@@ -66,6 +66,34 @@ fn an_istio_file_is_imported_with_its_losses_by_line() {
     assert!(text(&run(&["import", &neither]).stderr).contains("--from"));
 }
 
+/// A file that cannot be read is reported by its own mistake and not by what it is not.
+#[test]
+fn broken_and_empty_files_say_what_they_are() {
+    let broken = scratch("import-broken.yaml", "kind: VirtualService\nspec: {http: [\n");
+    let bytes = scratch("import-bytes.yaml", "");
+    std::fs::write(&bytes, [0xff, 0xfe, b'a', 0]).expect("a scratch file");
+    let empty = scratch("import-empty.yaml", "# nothing\n\n");
+    for (file, words) in [
+        (&broken, "line 3: neither YAML nor JSON"),
+        (&bytes, "it is not text in UTF-8"),
+        (&empty, "is empty: there is nothing to import"),
+    ] {
+        let output = run(&["import", file]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+    let istio = scratch("simulate-istio.yaml", ISTIO);
+    let ours = scratch("simulate-ours.yaml", "defaults: {maxRetries: 1}\n");
+    for (file, words) in [
+        (&istio, "this is a file of istio and not a scenario"),
+        (&ours, "this is a policy and not a scenario"),
+    ] {
+        let output = run(&["simulate", file]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+    }
+}
+
 /// The file that the page of the first hour begins with.
 #[test]
 fn the_example_is_imported_judged_and_rendered() {

@@ -145,7 +145,7 @@ fn read_profile(profile: &Profile, draft: &mut Draft) -> (Service, bool) {
     service.signals = Some(signals);
     draft.changed(
         line,
-        "throttling errors that come as a 400 are told by their code, which a policy does not read",
+        "throttling errors that come as a 400 are recognised by their code, which a policy does not read",
     );
     if standard {
         service.section(

@@ -65,7 +65,7 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
             read_route(route, host, &mut draft);
         }
     }
-    let mut bounds: BTreeMap<String, (f64, u32)> = BTreeMap::new();
+    let mut bounds: BTreeMap<String, Bound> = BTreeMap::new();
     let clusters: Vec<&Node> = maps.iter().copied().filter(|map| is_cluster(map)).collect();
     for cluster in &clusters {
         read_cluster(cluster, &mut draft, &mut bounds);
@@ -105,7 +105,10 @@ fn read_route(route: &Node, host: &Node, draft: &mut Draft) {
     }
     for key in ["retry_policy_typed_config", "internal_redirect_policy"] {
         if let Some(node) = action.get(key) {
-            draft.lost(node.line, format!("`{key}` has no key in a policy"));
+            draft.lost(
+                node.line,
+                format!("`{}` has no key in a policy", action.spelt(key)),
+            );
         }
     }
     if service.attempts() > 0 {
@@ -207,7 +210,29 @@ fn read_hedge(hedge: &Node, service: &mut Service, draft: &mut Draft) {
     unread(hedge, &["hedge_on_per_try_timeout"], "the hedge policy", draft);
 }
 
-fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String, (f64, u32)>) {
+/// How many retries to a cluster may run at the same time.
+#[derive(Clone, Copy)]
+struct Bound {
+    /// A share of the active requests.
+    share: f64,
+    /// At the least.
+    least: u32,
+    /// Where it is set, or where the cluster begins.
+    line: u32,
+}
+
+impl Bound {
+    /// Envoy's own, for a cluster that sets none.
+    const fn usual(line: u32) -> Self {
+        Self {
+            share: 0.0,
+            least: MAX_RETRIES,
+            line,
+        }
+    }
+}
+
+fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String, Bound>) {
     let Some(name) = cluster.get("name").and_then(Node::text) else {
         return;
     };
@@ -221,7 +246,7 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
         .at(&["circuit_breakers", "thresholds"])
         .map(Node::items)
         .unwrap_or_default();
-    let mut bound = (0.0, MAX_RETRIES);
+    let mut bound = Bound::usual(cluster.line);
     for threshold in thresholds {
         let priority = threshold
             .get("priority")
@@ -239,17 +264,24 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
         }
         for key in ["max_connections", "max_pending_requests", "max_connection_pools"] {
             if let Some(node) = threshold.get(key) {
+                let key = threshold.spelt(key);
                 draft.lost(
                     node.line,
                     format!("`{key}` bounds connections, which a policy does not"),
                 );
             }
         }
-        if let Some((most, _)) = whole(threshold, "max_retries") {
-            bound = (0.0, most);
+        if let Some((least, line)) = whole(threshold, "max_retries") {
+            bound = Bound {
+                share: 0.0,
+                least,
+                line,
+            };
         }
         if let Some(budget) = threshold.get("retry_budget") {
-            bound = read_budget(budget, &mut parts, draft);
+            let (share, least) = read_budget(budget, &mut parts, draft);
+            let line = budget.line;
+            bound = Bound { share, least, line };
         }
     }
     bounds.insert(name.to_owned(), bound);
@@ -296,40 +328,41 @@ pub(super) fn read_budget(budget: &Node, service: &mut Service, draft: &mut Draf
 }
 
 /// The bound on concurrent retries, if all clusters have the same: a simulator has one for all targets.
-fn beside(draft: &mut Draft, bounds: &BTreeMap<String, (f64, u32)>) -> Beside {
+fn beside(draft: &mut Draft, bounds: &BTreeMap<String, Bound>) -> Beside {
     let retrying: Vec<String> = draft
         .services
         .iter()
         .filter(|(_, service)| service.attempts() > 0)
         .map(|(name, _)| name.clone())
         .collect();
-    let found: Vec<(f64, u32)> = retrying
+    let found: Vec<Bound> = retrying
         .iter()
-        .map(|name| bounds.get(name).copied().unwrap_or((0.0, MAX_RETRIES)))
+        .map(|name| {
+            let route = draft.sources.get(name).copied().unwrap_or(1);
+            bounds.get(name).copied().unwrap_or(Bound::usual(route))
+        })
         .collect();
-    for (name, (share, least)) in retrying.iter().zip(&found) {
-        if *share == 0.0 {
-            draft.lost(
-                1,
-                format!(
-                    "`{name}`: at most {least} retries at once (`max_retries`); a policy bounds retries by a share of the \
-                     calls, so its budget is off"
-                ),
-            );
+    for (name, bound) in retrying.iter().zip(&found) {
+        if bound.share == 0.0 {
+            let what = super::concurrent("max_retries", bound.least);
+            draft.lost(bound.line, format!("`{name}`: {what}"));
         }
     }
+    let same = |one: &Bound, other: &Bound| one.share == other.share && one.least == other.least;
     match found.as_slice() {
         [] => Beside::None,
-        [first, rest @ ..] if rest.iter().all(|other| other == first) => Beside::ConcurrentRetries {
-            share: first.0,
-            least: first.1,
+        [first, rest @ ..] => match rest.iter().find(|other| !same(first, other)) {
+            None => Beside::ConcurrentRetries {
+                share: first.share,
+                least: first.least,
+            },
+            Some(other) => {
+                draft.lost(
+                    other.line,
+                    "the clusters bound concurrent retries differently: a simulation has no such bound",
+                );
+                Beside::None
+            }
         },
-        _ => {
-            draft.lost(
-                1,
-                "the clusters bound concurrent retries differently: a simulation has no such bound",
-            );
-            Beside::None
-        }
     }
 }

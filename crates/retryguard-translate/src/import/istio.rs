@@ -190,6 +190,15 @@ fn destination_rule(title: &str, spec: &Node, draft: &mut Draft, bound: &mut Opt
     }
     let mut parts = Service::default();
     parts.block(title, policy.line);
+    if let Some(tcp) = policy.at(&["connection_pool", "tcp"])
+        && let Some(node) = tcp.get("max_connections")
+    {
+        let key = tcp.spelt("max_connections");
+        draft.lost(
+            node.line,
+            format!("`{key}` bounds connections, which a policy does not"),
+        );
+    }
     if let Some(http) = policy.at(&["connection_pool", "http"]) {
         if let Some((most, _)) = whole(http, "http2_max_requests").filter(|(most, _)| *most > 0) {
             parts.section("bulkhead", format!("{{limit: {}}}", most.min(1_000_000)));
@@ -199,7 +208,10 @@ fn destination_rule(title: &str, spec: &Node, draft: &mut Draft, bound: &mut Opt
                 line,
                 "`maxRetries: 0` does not switch retries off in Istio: zero reads as unset, which is 4294967295",
             ),
-            Some((most, _)) => *bound = Some((0.0, most)),
+            Some((most, line)) => {
+                *bound = Some((0.0, most));
+                draft.lost(line, super::concurrent(http.spelt("max_retries"), most));
+            }
             None => {}
         }
         for key in [
@@ -208,6 +220,7 @@ fn destination_rule(title: &str, spec: &Node, draft: &mut Draft, bound: &mut Opt
             "max_concurrent_streams",
         ] {
             if let Some(node) = http.get(key) {
+                let key = http.spelt(key);
                 draft.lost(
                     node.line,
                     format!("`{key}` bounds connections, which a policy does not"),

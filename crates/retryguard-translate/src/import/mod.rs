@@ -156,6 +156,7 @@ pub(crate) fn span_of(node: &Node, key: &str, bare: Duration, draft: &mut Draft)
         }
     };
     if span.is_none() {
+        let key = node.spelt(key);
         draft.lost(value.line, format!("`{key}` is not a duration that can be read"));
     }
     span
@@ -203,11 +204,21 @@ pub(crate) fn nothing_found(what: &str) -> Refused {
     }
 }
 
+/// A bound on the retries that run at the same time, which a policy does not have.
+pub(crate) fn concurrent(key: &str, most: u32) -> String {
+    format!(
+        "at most {most} retries at once (`{key}`); a policy bounds retries by a share of the calls, so its budget is off"
+    )
+}
+
 /// An outlier detection that may take every host out acts as a breaker of the whole target; any other one does not.
 pub(crate) fn outliers(service: &mut Service, node: &Node, failures: &str, most: &str, draft: &mut Draft) {
     let number = whole(node, failures).map_or(5, |(number, _)| number);
     let open = span(node, "base_ejection_time", draft).unwrap_or(Duration::from_secs(30));
     let percent = whole(node, most).map_or(10, |(percent, _)| percent);
+    // Istio's: the detection stops where fewer hosts than these are left.
+    let left = whole(node, "min_health_percent").map_or(0, |(left, _)| left.min(100));
+    let percent = percent.min(100 - left);
     if percent < 100 {
         draft.lost(
             node.line,

@@ -38,7 +38,7 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
             };
             found = true;
             for (name, _, own) in block.get("instances").map(Node::entries).unwrap_or_default() {
-                let blocks = chain(block, own);
+                let blocks = chain(block, own, &mut draft);
                 draft.from(name, own.line);
                 let service = draft.service(name);
                 if service.places.block.is_none() {
@@ -82,18 +82,30 @@ fn part_of<'a>(document: &'a Node, part: &str) -> Option<&'a Node> {
         .or_else(|| document.get(&format!("resilience4j.{part}")))
 }
 
-/// An instance over its base config: the first block that has a key decides.
-fn chain<'a>(block: &'a Node, own: &'a Node) -> Vec<&'a Node> {
-    let base = own.get("base_config").and_then(Node::text).unwrap_or("default");
-    let mut blocks = vec![own];
+/// An instance over its base config, that over its own, and so on: the first block that has a key decides. A block that names no
+/// base has `default`.
+fn chain<'a>(block: &'a Node, own: &'a Node, draft: &mut Draft) -> Vec<&'a Node> {
     let configs = block.get("configs").map(Node::entries).unwrap_or_default();
-    blocks.extend(
-        configs
-            .iter()
-            .filter(|(name, _, _)| name == base)
-            .map(|(_, _, node)| node),
-    );
-    blocks
+    let mut blocks = vec![own];
+    let mut seen: Vec<&str> = Vec::new();
+    let mut last = own;
+    loop {
+        let named = last.get("base_config");
+        let base = named.and_then(Node::text).unwrap_or("default");
+        let config = configs.iter().find(|(name, _, _)| name == base);
+        let Some((base, _, config)) = config.filter(|_| !seen.contains(&base)) else {
+            if let (Some(named), None) = (named, config) {
+                draft.lost(
+                    named.line,
+                    format!("there is no config `{base}`: resilience4j does not start with this file"),
+                );
+            }
+            return blocks;
+        };
+        seen.push(base);
+        blocks.push(config);
+        last = config;
+    }
 }
 
 fn read_part(part: &str, name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
@@ -149,6 +161,7 @@ fn read_retry(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
             "result_predicate",
         ] {
             if let Some(node) = block.get(key) {
+                let key = block.spelt(key);
                 draft.lost(
                     node.line,
                     format!("`{key}` names Java classes: the policy reads statuses instead"),
@@ -156,7 +169,8 @@ fn read_retry(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
             }
         }
         if let Some(node) = block.get("fail_after_max_attempts") {
-            draft.lost(node.line, "`failAfterMaxAttempts` has no key in a policy");
+            let key = block.spelt("fail_after_max_attempts");
+            draft.lost(node.line, format!("`{key}` has no key in a policy"));
         }
     }
     let service = draft.service(name);
@@ -229,6 +243,7 @@ fn read_breaker(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
     for block in blocks {
         for key in ["record_exceptions", "ignore_exceptions"] {
             if let Some(node) = block.get(key) {
+                let key = block.spelt(key);
                 draft.lost(
                     node.line,
                     format!("`{key}` of a circuit breaker has no key in a policy"),

@@ -9,7 +9,7 @@ use retryguard_core::{
     budget,
 };
 use retryguard_policy::{NetworkError, Policy, lint};
-use retryguard_translate::{Beside, Format, Imported, import};
+use retryguard_translate::{Beside, Format, Imported, import, lint_file};
 
 fn imported(text: &str, format: Format) -> (Imported, Policy) {
     assert_eq!(Format::detect(text), Some(format), "{text}");
@@ -127,7 +127,7 @@ fn a_service_that_is_not_routed_is_not_retried_and_three_at_once_is_envoys_bound
         imported.beside,
         Beside::ConcurrentRetries { share: 0.0, least: 3 }
     );
-    note(&imported, 1, "at most 3 retries at once");
+    note(&imported, 7, "at most 3 retries at once");
 }
 
 const ISTIO: &str = "apiVersion: networking.istio.io/v1
@@ -425,6 +425,90 @@ fn values_beyond_a_policys_range_are_brought_into_it_and_named() {
                 cluster: a\n      timeout: 172800s\n      retry_policy: {retry_on: 5xx, num_retries: 500}\n";
     let (imported, policy) = imported(text, Format::Envoy);
     assert_eq!(policy.service("a").target.call.retries, 20);
-    note(&imported, 1, "500 retries become 20");
-    note(&imported, 1, "172800s becomes 86400s");
+    note(&imported, 9, "500 retries become 20");
+    note(&imported, 8, "172800s becomes 86400s");
+}
+
+/// A config has a base too, and without one the config `default`. Only the first base was read, so that a fast config lost the
+/// jitter and the growth of its default.
+#[test]
+fn bases_of_resilience4j_configs_are_followed() {
+    let text = "resilience4j:
+  retry:
+    configs:
+      default: {maxAttempts: 4, waitDuration: 200ms, enableExponentialBackoff: true, enableRandomizedWait: true}
+      fast: {waitDuration: 10ms}
+      faster: {baseConfig: fast, maxAttempts: 6}
+      circle: {baseConfig: circle, maxAttempts: 2}
+    instances:
+      a: {baseConfig: faster, retryExceptions: [java.io.IOException]}
+      b: {baseConfig: circle}
+      c: {baseConfig: missing}
+";
+    let (imported, policy) = imported(text, Format::Resilience4j);
+    let call = |name: &str| policy.service(name).target.call;
+    assert_eq!(call("a").retries, 5);
+    assert_eq!(call("a").backoff.initial, Duration::from_millis(10));
+    assert!(matches!(call("a").backoff.jitter, Jitter::Factor { .. }));
+    assert_eq!(call("b").retries, 1);
+    note(&imported, 9, "`retryExceptions` names Java classes");
+    note(&imported, 11, "there is no config `missing`");
+}
+
+/// Keys that a file takes over with `<<` were lost without a word.
+#[test]
+fn keys_of_a_merged_anchor_count() {
+    let text = "x-common: &common {maxAttempts: 5, waitDuration: 100ms}
+resilience4j:
+  retry:
+    instances:
+      a: {<<: *common, waitDuration: 200ms}
+";
+    let (_, policy) = imported(text, Format::Resilience4j);
+    let call = policy.service("a").target.call;
+    assert_eq!(
+        (call.retries, call.backoff.initial),
+        (4, Duration::from_millis(200))
+    );
+}
+
+#[test]
+fn a_destination_rule_lists_what_is_lost_in_its_own_spelling() {
+    let text = "kind: DestinationRule
+spec:
+  host: store
+  trafficPolicy:
+    connectionPool:
+      tcp: {maxConnections: 100}
+      http: {http1MaxPendingRequests: 1, maxRetries: 5}
+    outlierDetection: {consecutive5xxErrors: 7, maxEjectionPercent: 100, minHealthPercent: 50}
+";
+    let (imported, policy) = imported(text, Format::Istio);
+    note(&imported, 6, "`maxConnections` bounds connections");
+    note(&imported, 7, "`http1MaxPendingRequests` bounds connections");
+    note(&imported, 7, "at most 5 retries at once (`maxRetries`)");
+    // Half of the hosts stay, so that the target is never cut off.
+    note(&imported, 8, "takes out at most 50 % of the hosts");
+    assert!(policy.service("store").target.breaker.is_none());
+}
+
+/// The file was taken for a policy, whose reader stops at the second document.
+#[test]
+fn a_broken_file_is_reported_where_it_is_broken() {
+    let text = "kind: VirtualService\nspec: {}\n---\nkind: [DestinationRule\nspec: 1\n";
+    assert_eq!(Format::detect(text), None);
+    let mistakes = lint_file("rules.yaml", text).0.unwrap_err();
+    let [mistake] = mistakes.as_slice() else {
+        panic!("{mistakes}");
+    };
+    assert!(mistake.at.line >= 4, "{mistake}");
+    assert!(mistake.message.starts_with("neither YAML nor JSON"), "{mistake}");
+    let nothing = "resilience4j: {retry: {configs: {default: {}}}, circuitbreaker: 1}\n";
+    assert!(lint_file("application.yml", nothing).0.is_ok());
+    let empty = "resilience4j: {}\n";
+    let mistakes = lint_file("application.yml", empty).0.unwrap_err();
+    assert!(
+        mistakes.as_slice()[0].message.contains("nothing to import"),
+        "{mistakes}"
+    );
 }

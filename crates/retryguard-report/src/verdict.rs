@@ -55,11 +55,9 @@ pub fn sentence(summaries: &[Summary]) -> String {
             out += &format!(", with {} fewer requests", percent(fewer));
         }
     } else {
-        out += &format!(
-            ", {:.0} points more than {}",
-            (success(best) - success(second)) * 100.0,
-            second.name
-        );
+        let points = format!("{:.0}", (success(best) - success(second)) * 100.0);
+        let unit = if points == "1" { "point" } else { "points" };
+        out += &format!(", {points} {unit} more than {}", second.name);
         let difference = best.difference(second, "successRate");
         if difference.is_some_and(|it| it.half_width.is_some() && !is_significant(&it)) {
             out += " (not significant)";

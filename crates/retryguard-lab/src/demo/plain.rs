@@ -34,7 +34,7 @@ pub(super) async fn show(url: &str, mut frames: watch::Receiver<Frame>) {
 
 pub(super) fn heading(frame: &Frame, arm: &Arm) -> String {
     format!(
-        "\n== {} (policy {}, seed {}): {:.0} orders a second, payments can do {:.0}; {} from second {:.0} to {:.0}",
+        "\n== {} (policy {}, seed {}): {:.0} orders a second, payments can do {:.0}\n   {} from second {:.0} to {:.0}",
         arm.title,
         arm.digest.chars().take(12).collect::<String>(),
         frame.seed,

@@ -18,7 +18,7 @@ const LINE_LIMIT: Duration = Duration::from_secs(300);
 /// Printed after each block, with its number and its status.
 const END: &str = "== end of block";
 /// The headings after which a page is no longer typed.
-const PRODUCTION: [&str; 3] = ["## In production", "## In earnest", "## In your cluster"];
+const PRODUCTION: [&str; 2] = ["## In production", "## In your cluster"];
 
 /// The pages, the folder that each makes and removes, and words that must be printed in this order.
 const PAGES: [(&str, &str, &[&str]); 8] = [

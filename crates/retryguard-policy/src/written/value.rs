@@ -173,7 +173,7 @@ impl<S: Written<Limits = ()> + Default> Written for Switch<S> {
     }
 }
 
-/// `off`, and `false` for those who know `off` as YAML's old word for it.
+/// `off`, and `false` because YAML 1.1 reads `off` as false.
 fn is_off(node: &Node) -> bool {
     matches!(&node.body, Body::Scalar { text, .. } if matches!(text.as_str(), "off" | "false"))
 }

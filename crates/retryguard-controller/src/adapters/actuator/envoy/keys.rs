@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn off_is_every_key_at_nought_for_both_priorities() {
+    fn off_is_every_key_at_zero_for_both_priorities() {
         let off = entries("reviews", Ratio::ONE, RetryState::Off);
         assert_eq!(off.len(), 8);
         assert!(off.values().all(|value| *value == 0.0), "{off:?}");

@@ -259,7 +259,7 @@ async fn retries_come_back_after_every_kill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "minutes of kills: `cargo xtask evidence controller-faults` runs it"]
+#[ignore = "needs Envoy"]
 async fn write_the_faults() {
     let Some(out) = std::env::var_os("RETRYGUARD_FAULTS_OUT").map(PathBuf::from) else {
         eprintln!(

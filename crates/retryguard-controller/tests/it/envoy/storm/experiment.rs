@@ -19,7 +19,7 @@ const DURING: usize = 30;
 const AFTER: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "nine minutes of load: `cargo xtask evidence envoy` runs it"]
+#[ignore = "needs Envoy and Prometheus"]
 async fn write_the_experiment() {
     let Some(out) = std::env::var_os("RETRYGUARD_EXPERIMENT_OUT").map(PathBuf::from) else {
         eprintln!(

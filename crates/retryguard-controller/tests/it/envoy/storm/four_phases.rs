@@ -61,7 +61,7 @@ const PHASES: [Stretch; 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "minutes of load: `cargo xtask evidence envoy-phases` runs it"]
+#[ignore = "needs Envoy"]
 async fn write_the_four_phases() {
     let Some(out) = std::env::var_os("RETRYGUARD_PHASES_OUT").map(PathBuf::from) else {
         eprintln!(

@@ -115,7 +115,9 @@ pub fn read_text(mut file: impl io::Read) -> io::Result<String> {
 /// system is not recognised if it is broken, and its second document is not the mistake.
 fn with_syntax(text: &str, mistakes: Diagnostics) -> Diagnostics {
     let stopped = mistakes.as_slice().last().map_or(0, |mistake| mistake.at.line);
-    match syntax_error(text) {
+    // A mistake on the first line is one of the file as a whole, such as its size.
+    let broken = (stopped > 1).then(|| syntax_error(text)).flatten();
+    match broken {
         Some(refused) if refused.line.is_some_and(|line| line > stopped) => diagnostics(refused),
         _ => mistakes,
     }

@@ -74,7 +74,7 @@ fn broken_and_empty_files_say_what_they_are() {
     std::fs::write(&bytes, [0xff, 0xfe, b'a', 0]).expect("a scratch file");
     let empty = scratch("import-empty.yaml", "# nothing\n\n");
     for (file, words) in [
-        (&broken, "line 3: neither YAML nor JSON"),
+        (&broken, "line 2: neither YAML nor JSON"),
         (&bytes, "it is not text in UTF-8"),
         (&empty, "is empty: there is nothing to import"),
     ] {

@@ -409,6 +409,29 @@ impl Target {
         u64::try_from(u128::from(delay) * u128::from(wanted) / u128::from(most)).unwrap_or(delay)
     }
 
+    /// How much longer a retry waits where most attempts fail at the moment, in nanoseconds: up to a random part of the time
+    /// that the call has left. The next attempt at once would most likely fail too, a later one meets the target in another
+    /// state, and retries that are spread out make no peak. Never longer than the largest delay of the policy.
+    pub(crate) fn spread(&self, deadline: Instant, now: Instant, chance: &mut impl Chance) -> u64 {
+        /// Nothing is spread while a smaller share of the attempts fails.
+        const MOSTLY: f64 = 0.5;
+        /// The share of the time that is left, if all attempts fail.
+        const LEFT: f64 = 0.7;
+        let failing = self.guard.as_ref().map_or(0.0, Guard::failing_now);
+        if failing <= MOSTLY || self.is_awaited() {
+            return 0;
+        }
+        let left = deadline.nanos_since(now.after(self.pace.margin())) as f64;
+        let most = time::nanos(self.settings.call.backoff.cap);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a cast from a double saturates"
+        )]
+        let longest = ((LEFT * failing * left) as u64).min(most);
+        chance.nanos_up_to(longest)
+    }
+
     /// How long a call that is made while a request is served may wait before a retry: it holds that request's
     /// worker.
     pub(crate) fn inner_wait(&self) -> std::time::Duration {

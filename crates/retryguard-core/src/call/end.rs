@@ -111,8 +111,14 @@ impl Call {
         } else {
             delay
         };
+        // A call that is made while a request is served holds that request's worker: it does not wait for better times.
+        let waits = if self.inner {
+            delay
+        } else {
+            delay.max(target.spread(self.deadline, now, chance))
+        };
         let own = failure.hints.retry_after;
-        let wanted = Instant::from_nanos(now.as_nanos().saturating_add(delay));
+        let wanted = Instant::from_nanos(now.as_nanos().saturating_add(waits));
         let at = target.gate().retry_at(wanted, self.criticality, own, now, chance);
         if !self.can_begin(target, at) {
             return Err(Refusal::Deadline);

@@ -362,6 +362,15 @@ impl<S: AsRef<Settings>> Guard<S> {
         self.response().is_some_and(response::Machine::fails_seldom)
     }
 
+    /// The share of recent attempts that failed, where the guard measures; none where it does not.
+    #[inline]
+    pub(crate) fn failing_now(&self) -> f64 {
+        match &self.machine {
+            Machine::Response(machine) => machine.failing_now(),
+            _ => 0.0,
+        }
+    }
+
     /// Whether the guard measures and enough attempts succeed lately for a retry to be worth its price.
     #[inline]
     pub(crate) fn is_answered(&self) -> bool {

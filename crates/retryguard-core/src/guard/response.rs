@@ -177,6 +177,8 @@ const SLOT_PER_LATENCY: f64 = 4.0;
 /// Suspended retries are tested in one pair of so many; allowed ones are measured in one of so many.
 const TEST_EVERY: u64 = 12;
 const CHECK_EVERY: u64 = 4;
+/// The share of the time of an attempt below which answers are quick. The adaptive limit calls them late from the same share on.
+const QUICK: f64 = 0.4;
 /// Of how many attempts the recent shares are averaged.
 const RECENT: f64 = 1.0 / 32.0;
 
@@ -221,6 +223,11 @@ impl Machine {
     /// Whether so few first attempts fail that retries add little load.
     pub(super) fn fails_seldom(&self) -> bool {
         self.failing() < SELDOM
+    }
+
+    /// The share of recent attempts that failed, retries among them.
+    pub(super) fn failing_now(&self) -> f64 {
+        1.0 - self.known().succeeding
     }
 
     /// Whether enough attempts succeed lately.
@@ -353,7 +360,7 @@ impl Machine {
                     ..Trouble::NONE
                 })
             });
-            trouble.on_end(first, arm, failure, pace.recent());
+            trouble.on_end(first, arm, failure, pace);
         }
         if now < self.pair_ends {
             return None;
@@ -463,12 +470,15 @@ impl Machine {
 }
 
 impl Trouble {
-    fn on_end(&mut self, first: bool, arm: Arm, failure: Option<&Failure>, recent: f64) {
+    fn on_end(&mut self, first: bool, arm: Arm, failure: Option<&Failure>, pace: &Pace) {
         let success = failure.is_none();
-        let loaded =
-            failure.is_some_and(|it| matches!(it.kind, FailureKind::Overload | FailureKind::Timeout));
+        let loaded = failure.is_some_and(|it| match it.kind {
+            FailureKind::Overload => true,
+            FailureKind::Timeout => !is_quick(pace),
+            _ => false,
+        });
         if self.failing >= LITTLE {
-            self.dependence.on_end(loaded, recent);
+            self.dependence.on_end(loaded, pace.recent());
         }
         if !success {
             self.loaded += (f64::from(u8::from(loaded)) - self.loaded) * 4.0 * RECENT;
@@ -534,6 +544,11 @@ impl Trouble {
             error: (1.0 / (weight + guess_weight)).sqrt(),
         }
     }
+}
+
+/// Whether answers take so little of the time that attempts have that a timeout beside them is a lost message and no queue.
+fn is_quick(pace: &Pace) -> bool {
+    pace.recent() > 0.0 && pace.recent() < QUICK * pace.allowed()
 }
 
 impl Counts {

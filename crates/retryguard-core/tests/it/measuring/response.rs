@@ -5,6 +5,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use retryguard_core::{
     Call, Chance, FailureKind, Outcome, Ratio, Target,
     call::Step,
+    chance::{Highest, Lowest},
     guard::{self, Mode, Response, WallClock},
     target::{Change, Settings},
 };
@@ -129,6 +130,53 @@ fn random_failures_are_retried_beyond_the_budget() {
     assert!((gain.value - 0.6).abs() < 0.25, "{gain:?}");
     assert_eq!(target.guard_state(), guard::State::On);
     assert!(success > 0.98, "{success}");
+}
+
+/// The wait before the first retry of a call to a target that has failed `failures` times in a row.
+fn first_wait(settings: Settings, failures: u64, chance: &mut impl Chance) -> u64 {
+    let mut target = target(Settings {
+        budget: None,
+        ..settings
+    });
+    let mut last = None;
+    for number in 0..=failures {
+        let mut call = call(number);
+        let now = at(100 * number);
+        assert!(matches!(call.start(&mut target, now, chance), Step::Send(_)));
+        let step = call.on_outcome(1, &failed(FailureKind::Overload), &mut target, now, chance);
+        assert_eq!(step, Step::Wait);
+        last = call.next_timer().map(|due| due.since(now));
+        call.abandon(&mut target);
+    }
+    let wait = last.expect("a call that waits has a timer");
+    u64::try_from(wait.as_millis()).expect("a short wait")
+}
+
+/// A client that tried again 10 ms and 30 ms after a failure met the same fault each time.
+#[test]
+fn where_most_attempts_fail_retries_are_spread_over_the_time_that_is_left() {
+    assert_eq!(first_wait(measured(), 3, &mut Highest), 10);
+    let spread = first_wait(measured(), 12, &mut Highest);
+    assert!((1000..=2100).contains(&spread), "{spread}");
+    assert_eq!(first_wait(measured(), 12, &mut Lowest), 10);
+}
+
+#[test]
+fn retries_are_spread_no_further_than_the_largest_delay() {
+    let mut settings = measured();
+    settings.call.backoff.cap = ms(200);
+    assert_eq!(first_wait(settings.clone(), 12, &mut Highest), 200);
+    settings.call.deadline = None;
+    assert_eq!(first_wait(settings, 12, &mut Highest), 200);
+}
+
+#[test]
+fn another_guard_leaves_the_delays_of_the_policy_as_they_are() {
+    let settings = Settings {
+        guard: None,
+        ..measured()
+    };
+    assert_eq!(first_wait(settings, 12, &mut Highest), 10);
 }
 
 /// Retries succeed as often as in the test before; what differs is when attempts fail.

@@ -7,6 +7,9 @@
 //!
 //! Slots of time cannot show this where the queue lasts longer than a slot: a retry pays off in its own slot, and the
 //! queue that it leaves behind harms the next one.
+//!
+//! Once it is clear that failures come from load, a weaker difference is enough to keep that finding. Without retries the load is lower
+//! and fewer attempts fail, so the difference shrinks; retries that came back for that would bring the load back.
 
 /// Attempts that ended while answers were fast, and while they were slow.
 #[derive(Debug, Clone)]
@@ -15,6 +18,8 @@ pub(super) struct Dependence {
     typical: f64,
     fast: Side,
     slow: Side,
+    /// Whether failures come from load, by what has been seen so far.
+    found: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -29,10 +34,12 @@ const TYPICAL: f64 = 1.0 / 128.0;
 const KEPT: f64 = 1.0 - 1.0 / 400.0;
 /// Fewer attempts on a side say nothing.
 const ENOUGH: f64 = 8.0;
-/// How many standard errors make a difference clear.
+/// How many standard errors make a difference clear, and how many keep the finding.
 const CLEAR: f64 = 2.5;
-/// So many times as often attempts must fail while answers are slow.
+const STILL_CLEAR: f64 = 1.0;
+/// So many times as often attempts must fail while answers are slow, and so many times to keep the finding.
 const MORE: f64 = 1.5;
+const STILL_MORE: f64 = 1.1;
 
 impl Dependence {
     /// Nothing is known.
@@ -40,6 +47,7 @@ impl Dependence {
         typical: 0.0,
         fast: Side::NONE,
         slow: Side::NONE,
+        found: false,
     };
 
     /// An attempt has ended while successes took `recent` nanoseconds. `failed`: in a way that may come from load.
@@ -60,10 +68,20 @@ impl Dependence {
         };
         side.ended += 1.0;
         side.failed += f64::from(u8::from(failed));
+        self.found = if self.found {
+            self.differs(STILL_CLEAR, STILL_MORE)
+        } else {
+            self.differs(CLEAR, MORE)
+        };
     }
 
     /// Whether attempts clearly fail more often while answers are slow.
-    pub(super) fn is_clear(&self) -> bool {
+    pub(super) const fn is_clear(&self) -> bool {
+        self.found
+    }
+
+    /// Whether attempts fail so many times as often while answers are slow, and by so many standard errors more.
+    fn differs(&self, errors: f64, times: f64) -> bool {
         let (fast, slow) = (&self.fast, &self.slow);
         if fast.ended < ENOUGH || slow.ended < ENOUGH {
             return false;
@@ -74,7 +92,7 @@ impl Dependence {
         };
         let share = all.share();
         let variance = share * (1.0 - share) * (1.0 / fast.ended + 1.0 / slow.ended);
-        slow.share() - fast.share() > CLEAR * variance.sqrt() && slow.share() > MORE * fast.share()
+        slow.share() - fast.share() > errors * variance.sqrt() && slow.share() > times * fast.share()
     }
 }
 
@@ -121,6 +139,24 @@ mod tests {
     fn failures_that_come_with_slow_answers_depend_on_load() {
         assert!(fed(0, 6).is_clear());
         assert!(fed(4, 12).is_clear());
+    }
+
+    /// Without retries the load falls and fewer attempts fail. Retries that come back for that bring the load back.
+    #[test]
+    fn a_weaker_difference_keeps_the_finding() {
+        let weak = |mut dependence: Dependence| {
+            for number in 0..800 {
+                let (failing, recent) = if number / 20 % 2 == 0 {
+                    (8, 50e6)
+                } else {
+                    (11, 200e6)
+                };
+                dependence.on_end(number * failing % 20 < failing, recent);
+            }
+            dependence.is_clear()
+        };
+        assert!(!weak(Dependence::NONE));
+        assert!(weak(fed(0, 12)));
     }
 
     #[test]

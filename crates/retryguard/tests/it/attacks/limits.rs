@@ -160,7 +160,10 @@ async fn callers_that_give_up_early_open_the_breaker_of_a_black_hole() {
     while client.handle().status().breaker == breaker::State::Closed {
         for _ in 0..5 {
             let call = client.get(hole.url("/")).send();
-            assert!(tokio::time::timeout(patience, call).await.is_err() || patience > Duration::from_secs(2));
+            let gave_up = tokio::time::timeout(patience, call).await.is_err();
+            // Some of the shorter waits may have counted, so that it opens before all five have ended.
+            let is_open = client.handle().status().breaker != breaker::State::Closed;
+            assert!(gave_up || is_open || patience > Duration::from_secs(2));
         }
         assert!(patience < Duration::from_secs(9), "the breaker never opened");
         patience *= 2;

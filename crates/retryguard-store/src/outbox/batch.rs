@@ -32,6 +32,9 @@ const NO_TOKEN: i64 = -1;
 /// waits longer; shorter, and more statements only claim.
 const KEPT_AT_MOST: u32 = 8;
 const KEPT_FOR: Duration = Duration::from_millis(100);
+/// The largest batch whose parts are kept. Fewer statements help where a statement costs more than its events. In a larger
+/// batch the events cost more, and two connections report one batch and read the next at the same time.
+const KEPT_EVENTS: usize = 400;
 
 /// How long the parts of a batch have been the worker's.
 #[derive(Clone, Copy)]
@@ -48,8 +51,9 @@ impl Kept {
         }
     }
 
-    pub(super) fn may_stay(self) -> bool {
-        self.batches < KEPT_AT_MOST && clock::now() < self.from + KEPT_FOR
+    /// Whether a batch of so many events may be followed by one of the same parts.
+    pub(super) fn may_stay(self, events: usize) -> bool {
+        events <= KEPT_EVENTS && self.batches < KEPT_AT_MOST && clock::now() < self.from + KEPT_FOR
     }
 
     pub(super) const fn longer(self) -> Self {

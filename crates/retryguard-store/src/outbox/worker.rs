@@ -282,7 +282,7 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
             return self.settle_batches().await;
         }
         let Some(report) = self.next_report() else { return };
-        if was_published && kept.may_stay() {
+        if was_published && kept.may_stay(events) {
             return self.go_on(report, kept).await;
         }
         let (worker, keep) = (self.worker, self.keeps());

@@ -33,14 +33,14 @@ use retryguard_sim::calibrate::{Known, Observed, calibrate, read_csv};
   retryguard calibrate --csv requests.csv --service payments > payments.yaml
   retryguard simulate payments.yaml")
 )]
+#[command(group = clap::ArgGroup::new("source").required(true))]
 pub(crate) struct Calibrate {
     /// The name of the service, in the metrics and in the scenario.
     #[arg(long, value_name = "NAME")]
     service: String,
     /// A file with a line for each request: the columns `time` and `duration` in seconds (or `duration_ms`), and `status`.
     #[arg(long, value_name = "FILE")]
-    #[cfg_attr(feature = "controller", arg(required_unless_present = "prometheus"))]
-    #[cfg_attr(not(feature = "controller"), arg(required = true))]
+    #[arg(group = "source")]
     csv: Option<PathBuf>,
     #[cfg(feature = "controller")]
     #[command(flatten)]

@@ -123,8 +123,9 @@ impl std::fmt::Display for CalibrateError {
         match self {
             Self::TooFew { requests } => write!(
                 f,
-                "{requests:.0} requests were observed: at least {LEAST_REQUESTS} are needed. Look at a longer time or at \
-                 another service"
+                "{:.0} of at least {LEAST_REQUESTS} requests that are needed were observed: look at a longer time or at another \
+                 service",
+                requests.max(0.0)
             ),
             Self::NoLatency => {
                 f.write_str("no latencies were observed: name the histogram of request durations")
@@ -172,17 +173,24 @@ pub fn calibrate(observed: &Observed, known: &Known) -> Result<Calibrated, Calib
         deadline,
     };
     let mut notes = Vec::new();
-    if let Some(full) = &saturated {
+    // What is served at once while requests wait: all workers, where the service can do no more.
+    let estimate = |full: &Observed| full.served_rate() * work.mean();
+    if let Some(full) = saturated
+        .as_ref()
+        .filter(|full| full.failing() > shape.errors + 0.02)
+    {
         if known.workers.is_none() {
-            shape.workers = rounded(full.served_rate() * work.mean());
+            shape.workers = rounded(estimate(full));
         }
-        // Where requests were rejected, those that were not waited behind a full queue.
-        if full.failing() > shape.errors + 0.02 {
-            let waited = (full.quantile(0.95) / work.mean() - 1.0).max(0.0);
-            shape.queue = Some(rounded(f64::from(shape.workers) * waited));
-        }
+        // Requests were rejected, so that those that were not waited behind a full queue.
+        let waited = (full.quantile(0.95) / work.mean() - 1.0).max(0.0);
+        shape.queue = Some(rounded(f64::from(shape.workers) * waited));
+    } else if let (Some(full), None) = (&saturated, known.workers) {
+        // Requests waited and none was rejected: the service was busy, and may be able to do more.
+        shape.workers = searched(observed, known, &shape, estimate(full))?;
     } else if known.workers.is_none() {
-        shape.workers = searched(observed, known, &shape)?;
+        let least = observed.busiest_rate() * shape.work.mean() * 1.02;
+        shape.workers = searched(observed, known, &shape, least.ceil())?;
         notes.push(
             "no window was saturated: the number of workers is the one whose simulated latencies are closest, and the \
              capacity is uncertain. Observe a busier time, or give --workers"
@@ -213,13 +221,16 @@ fn rounded(estimate: f64) -> u32 {
     estimate.round().clamp(1.0, 1e6) as u32
 }
 
-/// Tries numbers of workers from the fewest that can carry the busiest window, and takes the one with the closest latencies.
-fn searched(observed: &Observed, known: &Known, shape: &Shape) -> Result<u32, CalibrateError> {
-    let least = (observed.busiest_rate() * shape.work.mean()).max(1.0);
+/// Tries numbers of workers, from the least that are possible, and takes the one with the closest latencies.
+fn searched(observed: &Observed, known: &Known, shape: &Shape, least: f64) -> Result<u32, CalibrateError> {
+    let least = least.max(1.0);
     let mut best: Option<(f64, u32)> = None;
     let mut before = 0;
-    for step in 0..14 {
-        let workers = rounded((least * 1.02 * 1.12_f64.powi(step)).ceil());
+    for step in 0..15 {
+        let workers = match step {
+            0 => rounded(least),
+            _ => rounded((least * 1.12_f64.powi(step)).ceil()),
+        };
         if workers == before {
             continue;
         }

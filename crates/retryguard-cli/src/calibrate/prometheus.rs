@@ -14,7 +14,7 @@ use retryguard_sim::calibrate::{
 #[derive(Args)]
 pub(super) struct Server {
     /// The address of a Prometheus server.
-    #[arg(long, value_name = "URL", conflicts_with = "csv")]
+    #[arg(long, value_name = "URL", group = "source")]
     prometheus: Option<String>,
     /// Whose metrics are read.
     #[arg(long, value_enum, default_value_t = Metrics::Http)]

@@ -43,6 +43,7 @@ pub fn read_csv(text: &str, every: Duration) -> Result<Observed, CsvError> {
         reason: reason.to_owned(),
     };
     let mut lines = text
+        .trim_start_matches('\u{feff}')
         .lines()
         .enumerate()
         .map(|(index, line)| (index + 1, line.trim()))
@@ -50,9 +51,9 @@ pub fn read_csv(text: &str, every: Duration) -> Result<Observed, CsvError> {
     let Some((first, header)) = lines.next() else {
         return Err(at(1, "the file is empty: begin with `time,duration,status`"));
     };
-    let names: Vec<String> = header
-        .split(',')
-        .map(|name| name.trim().trim_matches('"').to_ascii_lowercase())
+    let names: Vec<String> = cells(header)
+        .iter()
+        .map(|name| name.to_ascii_lowercase())
         .collect();
     let column = |name: &str| names.iter().position(|known| known == name);
     let (duration, unit) = match (column("duration"), column("duration_ms")) {
@@ -69,10 +70,7 @@ pub fn read_csv(text: &str, every: Duration) -> Result<Observed, CsvError> {
     let status = column("status");
     let mut requests = Vec::new();
     for (number, line) in lines {
-        let cells: Vec<&str> = line
-            .split(',')
-            .map(|cell| cell.trim().trim_matches('"'))
-            .collect();
+        let cells = cells(line);
         let value = |place: usize, name: &str| {
             cells
                 .get(place)
@@ -92,6 +90,18 @@ pub fn read_csv(text: &str, every: Duration) -> Result<Observed, CsvError> {
         requests.push((moment, took, failed));
     }
     Ok(windows(&requests, every))
+}
+
+/// The cells of a line. A comma between quotes is a part of its cell.
+fn cells(line: &str) -> Vec<&str> {
+    let mut quoted = false;
+    let separates = |letter: char| {
+        quoted ^= letter == '"';
+        letter == ',' && !quoted
+    };
+    line.split(separates)
+        .map(|cell| cell.trim().trim_matches('"'))
+        .collect()
 }
 
 fn failed(word: &str) -> Option<bool> {

@@ -182,3 +182,29 @@ fn a_trace_is_read_and_its_limits_are_told() {
         assert!(mistakes.contains(part), "{mistakes}");
     }
 }
+
+/// At nine tenths of its capacity most requests wait a little and none is rejected. That was taken for the capacity, and the
+/// scenario served half of what the service did.
+#[test]
+fn a_busy_service_is_not_taken_for_a_saturated_one() {
+    let seen = requests(4, usize::MAX, &[(150.0, 18.0), (100.0, 37.0)]);
+    let observed = read_csv(&seen, Duration::from_secs(10)).unwrap();
+    let result = calibrate(&observed, &known()).unwrap();
+    let workers = ["workers: 4\n", "workers: 5\n"];
+    assert!(
+        workers.iter().any(|line| result.scenario.contains(line)),
+        "{}",
+        result.scenario
+    );
+    assert!((predicted(&result.scenario, 1.0) - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn quoted_commas_and_a_byte_order_mark_are_read() {
+    let text = "\u{feff}\"path\",time,duration,status\n\"/a,b\",1,0.5,200\n\"/c\",2,0.5,503\n";
+    let observed = read_csv(text, Duration::from_secs(10)).unwrap();
+    assert_eq!((observed.requests(), observed.failing()), (2.0, 0.5));
+    let none = read_csv("time,duration,status\n", Duration::from_secs(10)).unwrap();
+    let said = calibrate(&none, &known()).unwrap_err().to_string();
+    assert!(said.starts_with("0 of at least 200 requests"), "{said}");
+}

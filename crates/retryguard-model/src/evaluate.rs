@@ -11,6 +11,7 @@ use crate::options::Options;
 use crate::program::Program;
 use crate::reduce::Reduction;
 use crate::solve;
+use crate::split;
 use crate::truncated::{self, Explored, NO_UPPER_BOUND};
 use crate::values::{Values, computed};
 use crate::wanted::Wanted;
@@ -92,6 +93,10 @@ impl Evaluation<'_> {
             Operator::NotUntil(left, right, lower, upper) => {
                 let left = until(left, right, *lower, *upper)?;
                 left.iter().map(|p| 1.0 - p).collect()
+            }
+            Operator::Linear(path) => {
+                let truths = path.parts().into_iter().map(|part| self.truths(part));
+                split::probability(chain, path, truths.collect::<Result<_, _>>()?)?
             }
             Operator::ReachReward(place, target) => {
                 solve::reach_rewards(chain, &self.truths(target)?, &earned(*place))?

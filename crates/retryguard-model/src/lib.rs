@@ -25,6 +25,7 @@ mod reduce;
 mod session;
 mod solve;
 mod source;
+mod split;
 pub mod sweep;
 mod syntax;
 mod truncated;

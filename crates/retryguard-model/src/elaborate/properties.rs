@@ -1,10 +1,11 @@
 //! Properties resolved against a program.
 
 mod formula;
+mod paths;
 
 use std::cell::Cell;
 
-pub(crate) use formula::{Branch, Comparison, Filter, Formula, Operation, Operator, Query};
+pub(crate) use formula::{Branch, Comparison, Filter, Formula, Linear, Operation, Operator, Query};
 
 use super::NO_RENAMES;
 use super::scope::{Scope, nearest};
@@ -70,6 +71,16 @@ impl Resolver<'_, '_> {
                 Formula::Branching(*exists, Box::new(self.branch(path, expr.span)?))
             }
             ExprKind::Filter(filter) => self.filter(filter)?,
+            ExprKind::Path(path) => {
+                return Err(Error::with_help(
+                    expr.span,
+                    format!(
+                        "`{}` makes a path where a condition on states is wanted",
+                        path.word()
+                    ),
+                    "a condition on the paths from a state is written P>=0.9 [ F … ]",
+                ));
+            }
             ExprKind::Not(a) => Formula::Not(Box::new(self.truth(a)?)),
             ExprKind::Minus(a) => Formula::Operation(
                 Operation::Arithmetic(Arithmetic::Subtract),
@@ -289,83 +300,6 @@ impl Resolver<'_, '_> {
         Err(Error::at(expr.span, "expected a number, found a truth value"))
     }
 
-    fn path(&self, path: &ast::Path) -> Result<Operator, Error> {
-        let not = |formula: Formula| Formula::Not(Box::new(formula));
-        let both = |a: Formula, b: Formula| Formula::And(Box::new(a), Box::new(b));
-        Ok(match path {
-            ast::Path::Now(inner) => {
-                Operator::Until(Formula::Plain(Expr::Bool(false)), self.truth(inner)?, 0.0, None)
-            }
-            ast::Path::Next(inner, bound) => {
-                let (lower, upper) = self.interval(bound)?;
-                Operator::Next(self.truth(inner)?, lower, upper)
-            }
-            ast::Path::Until(left, right, bound) => {
-                let (lower, upper) = self.interval(bound)?;
-                Operator::Until(self.truth(left)?, self.truth(right)?, lower, upper)
-            }
-            ast::Path::Globally(inner, bound) => {
-                let (lower, upper) = self.interval(bound)?;
-                let outside = simplified(not(self.truth(inner)?));
-                Operator::NotUntil(Formula::Plain(Expr::Bool(true)), outside, lower, upper)
-            }
-            ast::Path::Weak(left, right, bound) => {
-                let (lower, upper) = self.interval(bound)?;
-                let (a, b) = (self.truth(left)?, self.truth(right)?);
-                let on = simplified(both(a.clone(), not(b.clone())));
-                let off = simplified(both(not(a), not(b)));
-                Operator::NotUntil(on, off, lower, upper)
-            }
-            ast::Path::Release(left, right, bound) => {
-                let (lower, upper) = self.interval(bound)?;
-                let on = simplified(not(self.truth(left)?));
-                let off = simplified(not(self.truth(right)?));
-                Operator::NotUntil(on, off, lower, upper)
-            }
-            ast::Path::Not(inner) => match self.path(inner)? {
-                Operator::Until(a, b, lower, upper) => Operator::NotUntil(a, b, lower, upper),
-                Operator::NotUntil(a, b, lower, upper) => Operator::Until(a, b, lower, upper),
-                // The next state is another one for certain.
-                Operator::Next(a, 0.0, None) => Operator::Next(simplified(not(a)), 0.0, None),
-                _ => {
-                    return Err(Error::Property {
-                        reason: "the negation of an X with a time bound is not supported: subtract its probability \
-                                 from 1"
-                            .to_owned(),
-                    });
-                }
-            },
-        })
-    }
-
-    fn branch(&self, path: &ast::Path, span: Span) -> Result<Branch, Error> {
-        let timed = |lower: f64, upper: Option<f64>| {
-            if lower == 0.0 && upper.is_none() {
-                return Ok(());
-            }
-            Err(Error::with_help(
-                span,
-                "E and A take no bound on the time",
-                "ask P>0 [ … ] for E, and P>=1 [ … ] for A",
-            ))
-        };
-        Ok(match self.path(path)? {
-            Operator::Next(a, lower, upper) => {
-                timed(lower, upper)?;
-                Branch::Next(a)
-            }
-            Operator::Until(a, b, lower, upper) => {
-                timed(lower, upper)?;
-                Branch::Until(a, b)
-            }
-            Operator::NotUntil(a, b, lower, upper) => {
-                timed(lower, upper)?;
-                Branch::Not(Box::new(Branch::Until(a, b)))
-            }
-            _ => unreachable!("a path has no rewards"),
-        })
-    }
-
     fn interval(&self, bound: &ast::TimeBound) -> Result<(f64, Option<f64>), Error> {
         let lower = match &bound.lower {
             Some(lower) => self.time(lower)?,
@@ -450,7 +384,11 @@ fn simplified(formula: Formula) -> Formula {
 
 fn has_question(expr: &ast::Expr) -> bool {
     match &expr.kind {
-        ExprKind::Label(_) | ExprKind::Query(_) | ExprKind::Branching(..) | ExprKind::Filter(_) => true,
+        ExprKind::Label(_)
+        | ExprKind::Query(_)
+        | ExprKind::Branching(..)
+        | ExprKind::Filter(_)
+        | ExprKind::Path(_) => true,
         ExprKind::Not(a) | ExprKind::Minus(a) => has_question(a),
         ExprKind::Binary(_, a, b) => has_question(a) || has_question(b),
         ExprKind::IfThenElse(a, b, c) => has_question(a) || has_question(b) || has_question(c),

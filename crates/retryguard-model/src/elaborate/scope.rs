@@ -169,11 +169,13 @@ impl<'a> Scope<'a> {
                     })
                 }
             },
-            ExprKind::Query(_) | ExprKind::Branching(..) | ExprKind::Filter(_) => Err(Error::with_help(
-                expr.span,
-                "a question can stand in a property only, and not in a label",
-                "give the property a name, and use the name in other properties",
-            )),
+            ExprKind::Query(_) | ExprKind::Branching(..) | ExprKind::Filter(_) | ExprKind::Path(_) => {
+                Err(Error::with_help(
+                    expr.span,
+                    "a question can stand in a property only, and not in a label",
+                    "give the property a name, and use the name in other properties",
+                ))
+            }
         }
     }
 

@@ -31,6 +31,7 @@ impl Expr {
             ExprKind::Binary(_, a, b) => a.height.max(b.height),
             ExprKind::IfThenElse(a, b, c) => a.height.max(b.height).max(c.height),
             ExprKind::Call(_, arguments) => arguments.iter().map(|a| a.height).max().unwrap_or(0),
+            ExprKind::Path(path) => path.operands().iter().map(|a| a.height).max().unwrap_or(0),
             _ => 0,
         };
         Expr {
@@ -57,7 +58,9 @@ pub(crate) enum ExprKind {
     /// `P`, `R` or `S`, in properties only.
     Query(Box<Query>),
     /// `E [ … ]` (true) or `A [ … ]` (false), in properties only.
-    Branching(bool, Box<Path>),
+    Branching(bool, Box<Expr>),
+    /// A path operator with its operands, within the brackets of `P`, `E` and `A` only.
+    Path(Box<Path>),
     /// `filter(kind, of, states)`, in properties only.
     Filter(Box<Filter>),
 }
@@ -179,7 +182,8 @@ impl FilterKind {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Operator {
-    Probability(Path),
+    /// The path: an expression that may have path operators in it.
+    Probability(Expr),
     Reward(Option<RewardName>, RewardPath),
     Steady(Expr),
 }
@@ -191,18 +195,45 @@ pub(crate) enum RewardName {
     Place(i64, Span),
 }
 
+/// A path operator. Its operands are conditions on states, or have path operators of their own.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Path {
-    /// A condition on the first state of the path.
-    Now(Expr),
     Next(Expr, TimeBound),
-    Until(Expr, Expr, TimeBound),
+    Finally(Expr, TimeBound),
     Globally(Expr, TimeBound),
+    Until(Expr, Expr, TimeBound),
     /// `a W b`: a until b, or a for ever.
     Weak(Expr, Expr, TimeBound),
     /// `a R b`: b up to and with the first a, or b for ever.
     Release(Expr, Expr, TimeBound),
-    Not(Box<Path>),
+}
+
+impl Path {
+    pub(crate) fn operands(&self) -> Vec<&Expr> {
+        match self {
+            Path::Next(a, _) | Path::Finally(a, _) | Path::Globally(a, _) => vec![a],
+            Path::Until(a, b, _) | Path::Weak(a, b, _) | Path::Release(a, b, _) => vec![a, b],
+        }
+    }
+
+    pub(crate) fn bound(&self) -> &TimeBound {
+        match self {
+            Path::Next(_, bound) | Path::Finally(_, bound) | Path::Globally(_, bound) => bound,
+            Path::Until(_, _, bound) | Path::Weak(_, _, bound) | Path::Release(_, _, bound) => bound,
+        }
+    }
+
+    /// The operator as it is written.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Path::Next(..) => "X",
+            Path::Finally(..) => "F",
+            Path::Globally(..) => "G",
+            Path::Until(..) => "U",
+            Path::Weak(..) => "W",
+            Path::Release(..) => "R",
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -11,7 +11,10 @@ const MAX_HEIGHT: usize = 600;
 
 impl Tokens<'_> {
     pub(crate) fn expression(&mut self) -> Result<Expr, Error> {
-        self.deeper(Self::if_then_else)
+        match self.paths {
+            0 => self.deeper(Self::if_then_else),
+            _ => self.deeper(Self::binary_path),
+        }
     }
 
     pub(super) fn node(&self, kind: ExprKind, span: crate::source::Span) -> Result<Expr, Error> {
@@ -26,7 +29,7 @@ impl Tokens<'_> {
         Ok(node)
     }
 
-    fn if_then_else(&mut self) -> Result<Expr, Error> {
+    pub(super) fn if_then_else(&mut self) -> Result<Expr, Error> {
         let condition = self.binary(0)?;
         if !self.take_sign("?") {
             return Ok(condition);
@@ -142,11 +145,18 @@ impl Tokens<'_> {
             }
             "P" | "R" | "S" | "Pmin" | "Pmax" | "Rmin" | "Rmax" if self.properties => return self.query(),
             "E" | "A" if self.properties => return self.branching(),
+            "F" | "G" | "X" if self.paths > 0 => {
+                return Err(Error::with_help(
+                    span,
+                    format!("a path that begins with `{word}` needs parentheses here"),
+                    "write (F a) & (G b), or F (a & b)",
+                ));
+            }
             "F" | "G" | "X" | "U" | "W" if self.properties => {
                 return Err(Error::with_help(
                     span,
-                    format!("`{word}` cannot stand inside a path or a condition"),
-                    "one of F, G, X and U belongs to each P; inside it stand conditions on states, and P, R and S with a bound",
+                    format!("`{word}` stands outside the brackets of P, E and A"),
+                    "a condition on the paths from a state is written P>=0.9 [ F … ]",
                 ));
             }
             "filter" if self.properties => return self.filter(),

@@ -37,7 +37,7 @@ pub(crate) fn parse_model(text: &str) -> Result<Model, Error> {
                     "Storm (https://www.stormchecker.org) reads the same language and checks DTMCs, MDPs and Markov automata",
                 ));
             }
-            "const" => model.constants.push(tokens.constant()?),
+            "const" | "rate" | "prob" => model.constants.push(tokens.constant()?),
             "formula" => model.formulas.push(tokens.formula()?),
             "label" => model.labels.push(tokens.label()?),
             "global" => {
@@ -92,9 +92,11 @@ pub(crate) fn parse_model(text: &str) -> Result<Model, Error> {
 }
 
 impl Tokens<'_> {
-    /// `const int N = 5;`, `const double x;`, `const N;`
+    /// `const int N = 5;`, `const double x;`, `const N;`, and the older `rate r = 2;`, `prob p;`
     pub(crate) fn constant(&mut self) -> Result<Constant, Error> {
-        self.expect_word("const", "before a constant")?;
+        if !self.is_word("rate") && !self.is_word("prob") {
+            self.expect_word("const", "before a constant")?;
+        }
         let ty = match self.peek() {
             Token::Word(word) => match word.as_str() {
                 "int" => Some(Type::Int),

@@ -18,7 +18,9 @@ pub(crate) fn parse_properties(text: &str) -> Result<PropertyFile, Error> {
         }
         match tokens.peek() {
             Token::End => return Ok(file),
-            Token::Word(word) if word == "const" => file.constants.push(tokens.constant()?),
+            Token::Word(word) if matches!(word.as_str(), "const" | "rate" | "prob") => {
+                file.constants.push(tokens.constant()?)
+            }
             Token::Word(word) if word == "label" => file.labels.push(tokens.label()?),
             _ => {
                 let start = tokens.place();
@@ -35,7 +37,9 @@ pub(crate) fn parse_properties(text: &str) -> Result<PropertyFile, Error> {
 }
 
 /// The words with which a property or a declaration can begin.
-const BEGINNINGS: &[&str] = &["P", "R", "S", "E", "A", "filter", "const", "label"];
+const BEGINNINGS: &[&str] = &[
+    "P", "R", "S", "E", "A", "filter", "const", "rate", "prob", "label",
+];
 
 impl Tokens<'_> {
     /// Goes on behind a property that could not be read: after the next `;`, or where a line begins like a property and no
@@ -73,6 +77,7 @@ impl Tokens<'_> {
             self.next();
         }
         self.depth = 0;
+        self.paths = 0;
         let skipped = self.text.get(first..self.last_span().end).unwrap_or_default();
         skipped.split_whitespace().collect::<Vec<_>>().join(" ")
     }
@@ -191,67 +196,57 @@ impl Tokens<'_> {
         Ok(Some((comparison, self.sum()?)))
     }
 
-    fn path(&mut self) -> Result<Path, Error> {
-        if let Some(path) = self.path_in_parentheses()? {
-            return Ok(path);
-        }
-        if self.take_word("X") {
-            let bound = self.time_bound()?;
-            return Ok(Path::Next(self.state_formula()?, bound));
-        }
-        if self.take_word("F") {
-            let bound = self.time_bound()?;
-            let target = self.state_formula()?;
-            let always = Expr::new(ExprKind::Bool(true), target.span);
-            return Ok(Path::Until(always, target, bound));
-        }
-        if self.take_word("G") {
-            let bound = self.time_bound()?;
-            return Ok(Path::Globally(self.state_formula()?, bound));
-        }
-        let left = self.expression()?;
-        let make: fn(Expr, Expr, TimeBound) -> Path = match self.peek() {
-            Token::Word(word) if word == "U" => Path::Until,
-            Token::Word(word) if word == "W" => Path::Weak,
-            Token::Word(word) if word == "R" => Path::Release,
-            Token::Sign("]" | ")" | "{") => return Ok(Path::Now(left)),
-            _ => {
-                return Err(
-                    self.unexpected("U, W or R after the left side of a path (or start it with F, G or X)")
-                );
-            }
+    /// What stands in the brackets of `P`, `E` and `A`.
+    fn path(&mut self) -> Result<Expr, Error> {
+        self.paths += 1;
+        let path = self.expression()?;
+        self.paths -= 1;
+        Ok(path)
+    }
+
+    /// `U`, `W` and `R`, which bind less than everything else.
+    pub(crate) fn binary_path(&mut self) -> Result<Expr, Error> {
+        let left = self.unary_path()?;
+        let Some(make) = self.path_between() else {
+            return Ok(left);
         };
         self.next();
         let bound = self.time_bound()?;
-        Ok(make(left, self.state_formula()?, bound))
-    }
-
-    /// A whole path in parentheses, perhaps negated: `(F a)`, `!(a U b)`. A condition in parentheses is left to be read as one.
-    fn path_in_parentheses(&mut self) -> Result<Option<Path>, Error> {
-        if !self.path_in_parentheses_ahead() {
-            return Ok(None);
-        }
-        let negated = self.take_sign("!");
-        self.expect_sign("(", "before a path")?;
-        let path = self.deeper(Self::path)?;
-        self.expect_sign(")", "to close this parenthesis")?;
-        Ok(Some(match negated {
-            true => Path::Not(Box::new(path)),
-            false => path,
-        }))
-    }
-
-    /// What stands after a path operator. A second operator there would make a formula of linear temporal logic.
-    fn state_formula(&mut self) -> Result<Expr, Error> {
-        let formula = self.expression()?;
-        match self.peek() {
-            Token::Word(word) if matches!(word.as_str(), "U" | "W" | "R") => Err(Error::with_help(
+        let right = self.unary_path()?;
+        if self.path_between().is_some() {
+            return Err(Error::with_help(
                 self.span(),
-                format!("`{word}` cannot stand inside another path"),
-                "one path operator belongs to each P; inside it stand conditions on states, and P, R and S with a bound",
-            )),
-            _ => Ok(formula),
+                "U, W and R cannot be chained",
+                "put parentheses around one of the two paths",
+            ));
         }
+        let span = left.span.to(right.span);
+        self.node(ExprKind::Path(Box::new(make(left, right, bound))), span)
+    }
+
+    /// The operator between two paths that stands here.
+    fn path_between(&self) -> Option<fn(Expr, Expr, TimeBound) -> Path> {
+        match self.peek() {
+            Token::Word(word) if word == "U" => Some(Path::Until),
+            Token::Word(word) if word == "W" => Some(Path::Weak),
+            Token::Word(word) if word == "R" => Some(Path::Release),
+            _ => None,
+        }
+    }
+
+    /// `X`, `F` and `G`: what follows up to `U`, `W`, `R` or the end belongs to them.
+    fn unary_path(&mut self) -> Result<Expr, Error> {
+        let make: fn(Expr, TimeBound) -> Path = match self.peek() {
+            Token::Word(word) if word == "X" => Path::Next,
+            Token::Word(word) if word == "F" => Path::Finally,
+            Token::Word(word) if word == "G" => Path::Globally,
+            _ => return self.if_then_else(),
+        };
+        let start = self.next().1;
+        let bound = self.time_bound()?;
+        let inner = self.deeper(Self::unary_path)?;
+        let span = start.to(inner.span);
+        self.node(ExprKind::Path(Box::new(make(inner, bound))), span)
     }
 
     fn time_bound(&mut self) -> Result<TimeBound, Error> {

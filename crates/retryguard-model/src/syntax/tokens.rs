@@ -77,6 +77,8 @@ pub(crate) struct Tokens<'a> {
     pub(crate) compositions: usize,
     /// Whether labels and `P`, `R`, `S` may stand in expressions.
     pub(crate) properties: bool,
+    /// How many brackets of `P`, `E` and `A` are open: within one, path operators may stand in expressions.
+    pub(crate) paths: usize,
 }
 
 impl<'a> Tokens<'a> {
@@ -88,6 +90,7 @@ impl<'a> Tokens<'a> {
             depth: 0,
             compositions: 0,
             properties,
+            paths: 0,
         })
     }
 
@@ -218,47 +221,6 @@ impl<'a> Tokens<'a> {
                 Some("a comment begins with `//` and ends with its line")
             }
             _ => None,
-        }
-    }
-
-    /// Whether a whole path stands here in parentheses: they close before the end of what is asked, and a path operator stands in them
-    /// that is not within the brackets of another question. Looking ahead, rather than reading twice, keeps nested questions cheap.
-    pub(crate) fn path_in_parentheses_ahead(&self) -> bool {
-        let mut at = self.at + usize::from(self.is_sign("!"));
-        if self.tokens[at].0 != Token::Sign("(") {
-            return false;
-        }
-        let (mut round, mut square, mut operator) = (0usize, 0usize, false);
-        loop {
-            match &self.tokens[at].0 {
-                Token::Sign("(") => round += 1,
-                Token::Sign(")") => round -= 1,
-                Token::Sign("[") => square += 1,
-                Token::Sign("]") if square == 0 => return false,
-                Token::Sign("]") => square -= 1,
-                Token::End => return false,
-                Token::Word(word) if square == 0 => {
-                    operator |= match word.as_str() {
-                        "F" | "G" | "X" | "U" | "W" => true,
-                        // A release has a left side, a reward has none.
-                        "R" => matches!(
-                            self.tokens[at - 1].0,
-                            Token::Word(_)
-                                | Token::Quoted(_)
-                                | Token::Int(_)
-                                | Token::Real(_)
-                                | Token::Sign(")" | "]")
-                        ),
-                        _ => false,
-                    };
-                }
-                _ => {}
-            }
-            at += 1;
-            if round == 0 {
-                let after = &self.tokens[at.min(self.tokens.len() - 1)].0;
-                return operator && matches!(after, Token::Sign("]" | ")" | "{"));
-            }
         }
     }
 

@@ -5,6 +5,7 @@ mod agreement;
 mod jobs;
 mod language;
 mod limits;
+mod paths;
 mod properties;
 mod reductions;
 mod refusals;

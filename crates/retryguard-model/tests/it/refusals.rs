@@ -159,12 +159,27 @@ fn errors_in_properties_are_placed_in_the_property() {
         ),
         ("S<=-0.1 [ x=1 ]", "give a bound from 0 to 1"),
         ("E [ F<=2 x=1 ]", "help: ask P>0 [ … ] for E"),
-        ("P=? [ F G x=1 ]", "property:1:9: `G` cannot stand inside a path"),
+        (
+            "P=? [ F<=1 G x=1 ]",
+            "property:1:7: `F` with a time bound cannot be joined",
+        ),
+        (
+            "P=? [ x=0 & G x=1 ]",
+            "property:1:13: a path that begins with `G` needs parentheses",
+        ),
+        ("S=? [ G x=1 ]", "property:1:7: `G` stands outside the brackets"),
+        (
+            "P=? [ F S>0.5 [ G x=1 ] ]",
+            "`G` makes a path where a condition on states is wanted",
+        ),
         ("\"a\": \"b\" & x=1;\n\"b\": \"a\" | x=0;", "refer to themselves"),
         ("\"a\": P=? [ F x=1 ];\n\"b\": !\"a\";", "needs a bound"),
         ("R{\"gone\"}=? [ S ]", "there are no rewards \"gone\""),
         ("Pmax>=0.5 [ F x=1 ]", "help: a ctmc has no choices"),
-        ("P=? [ x=1 U x=0 W x=1 ]", "`W` cannot stand inside another path"),
+        (
+            "P=? [ x=1 U x=0 W x=1 ]",
+            "property:1:17: U, W and R cannot be chained",
+        ),
         (
             "filter(avg, x=1)",
             "property:1:13: the filter avg asks for numbers",

@@ -83,6 +83,32 @@ impl Formula {
     }
 }
 
+/// A path of linear time, without bounds on the time: what more than one path operator comes to.
+#[derive(Clone, Debug)]
+pub(crate) enum Linear {
+    /// A condition on the first state of the path.
+    State(Formula),
+    Not(Box<Linear>),
+    And(Box<Linear>, Box<Linear>),
+    Next(Box<Linear>),
+    Until(Box<Linear>, Box<Linear>),
+}
+
+impl Linear {
+    /// The conditions that it is made of, in the order of the text.
+    pub(crate) fn parts(&self) -> Vec<&Formula> {
+        match self {
+            Linear::State(formula) => vec![formula],
+            Linear::Not(a) | Linear::Next(a) => a.parts(),
+            Linear::And(a, b) | Linear::Until(a, b) => {
+                let mut parts = a.parts();
+                parts.extend(b.parts());
+                parts
+            }
+        }
+    }
+}
+
 impl Branch {
     /// The conditions that it is made of.
     pub(crate) fn parts(&self) -> Vec<&Formula> {
@@ -100,6 +126,7 @@ impl Operator {
         match self {
             Operator::Next(a, ..) | Operator::ReachReward(_, a) | Operator::Steady(a) => vec![a],
             Operator::Until(a, b, ..) | Operator::NotUntil(a, b, ..) => vec![a, b],
+            Operator::Linear(path) => path.parts(),
             Operator::TotalReward(_)
             | Operator::Cumulative(..)
             | Operator::Instant(..)
@@ -152,6 +179,8 @@ pub(crate) enum Operator {
     Until(Formula, Formula, f64, Option<f64>),
     /// That the until does not hold: what G, W and R come to.
     NotUntil(Formula, Formula, f64, Option<f64>),
+    /// Several path operators, without bounds on the time.
+    Linear(Linear),
     /// The reward structure by its place.
     ReachReward(usize, Formula),
     TotalReward(usize),

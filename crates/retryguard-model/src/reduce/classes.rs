@@ -45,27 +45,13 @@ fn of(program: &Program, joint: &Joint, variable: usize) -> Option<Classes> {
         return None;
     }
     let commands = touching(joint, variable);
-    let inside = |value: i64| value >= declared.low && value <= declared.high;
-    let place = |value: i64| usize::try_from(value - declared.low).unwrap_or(0);
     // The residues with the targets taken out, and the targets.
     let mut shapes: FxHashMap<Signature, usize> = FxHashMap::default();
     let mut class: Vec<usize> = Vec::new();
     let mut targets: Vec<Vec<usize>> = Vec::new();
     for value in declared.low..=declared.high {
-        let mut signature = Signature::new(joint, &commands, variable, value);
         let mut leads = Vec::new();
-        signature.map_targets(|target| {
-            Some(match target {
-                Target::Value(to) if inside(*to) => {
-                    leads.push(place(*to));
-                    Target::Value(0)
-                }
-                other => Target::Other(match other {
-                    Target::Value(to) => crate::expr::Expr::Int(*to),
-                    Target::Other(expr) => expr.clone(),
-                }),
-            })
-        });
+        let signature = shape(program, joint, &commands, variable, value, &mut leads);
         let known = shapes.len();
         class.push(*shapes.entry(signature).or_insert(known));
         targets.push(leads);
@@ -97,6 +83,45 @@ fn of(program: &Program, joint: &Joint, variable: usize) -> Option<Classes> {
         }
     }
     None
+}
+
+/// Whether no expression tells any two values of a counter apart.
+pub(super) fn unread(program: &Program, joint: &Joint, variable: usize) -> bool {
+    let declared = &program.variables[variable];
+    if declared.boolean || declared.high.abs_diff(declared.low) >= MAX_VALUES {
+        return false;
+    }
+    let commands = touching(joint, variable);
+    let at = |value| shape(program, joint, &commands, variable, value, &mut Vec::new());
+    let first = at(declared.low);
+    // The ends differ most often: a guard that stops the counter there.
+    at(declared.high) == first && (declared.low..declared.high).all(|value| at(value) == first)
+}
+
+/// What the program is at one value of a variable, without the values that it leads to, which are listed by their places.
+fn shape(
+    program: &Program,
+    joint: &Joint,
+    commands: &[usize],
+    variable: usize,
+    value: i64,
+    leads: &mut Vec<usize>,
+) -> Signature {
+    let declared = &program.variables[variable];
+    let mut signature = Signature::new(joint, commands, variable, value);
+    signature.map_targets(|target| {
+        Some(match target {
+            Target::Value(to) if (declared.low..=declared.high).contains(to) => {
+                leads.push(usize::try_from(to - declared.low).unwrap_or(0));
+                Target::Value(0)
+            }
+            other => Target::Other(match other {
+                Target::Value(to) => crate::expr::Expr::Int(*to),
+                Target::Other(expr) => expr.clone(),
+            }),
+        })
+    });
+    signature
 }
 
 fn classes(variable: usize, low: i64, class: &[usize], count: usize) -> Classes {

@@ -5,6 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::classes;
 use super::signature::{Joint, Signature, Target, touching};
 use crate::chain::Level;
 use crate::expr::Expr;
@@ -21,6 +22,8 @@ pub(super) fn find(program: &Program, joint: &Joint) -> Option<Level> {
         return None;
     }
     (0..program.variables.len())
+        // A counter that nothing reads is forgotten instead: its every height would be solved for nothing.
+        .filter(|variable| !classes::unread(program, joint, *variable))
         .filter_map(|variable| of(program, joint, variable))
         .max_by_key(|level| level.levels() / level.distinct())
         .filter(|level| level.levels() >= 2 * level.distinct())

@@ -35,10 +35,22 @@ pub(super) fn narrow(program: &Program, joint: &mut Joint) -> Program {
     narrowed
 }
 
-/// From the declared range inwards: what the commands make of a range that contains all reachable values contains them too.
+/// From the initial value outwards: an end that commands move is taken as the declared one. What the commands make of a range that
+/// contains all reachable values contains them too, so that from there on the range may shrink again.
 fn reachable(program: &Program, joint: &Joint, variable: usize) -> (i64, i64) {
     let declared = &program.variables[variable];
-    let mut found = (declared.low, declared.high);
+    let mut found = (declared.init, declared.init);
+    loop {
+        let next = image(program, joint, variable, found);
+        if next.0 >= found.0 && next.1 <= found.1 {
+            break;
+        }
+        // Each end moves once.
+        found = (
+            if next.0 < found.0 { declared.low } else { found.0 },
+            if next.1 > found.1 { declared.high } else { found.1 },
+        );
+    }
     // A bound may depend on another one through the guards; two rounds settle the ranges that models have.
     for _ in 0..3 {
         let next = image(program, joint, variable, found);

@@ -19,7 +19,7 @@ pub(crate) fn parse_properties(text: &str) -> Result<PropertyFile, Error> {
         match tokens.peek() {
             Token::End => return Ok(file),
             Token::Word(word) if matches!(word.as_str(), "const" | "rate" | "prob") => {
-                file.constants.push(tokens.constant()?)
+                file.constants.push(tokens.constant()?);
             }
             Token::Word(word) if word == "label" => file.labels.push(tokens.label()?),
             _ => {

@@ -80,24 +80,3 @@ fn path() -> impl Strategy<Value = String> {
         before => format!("{before}({one})"),
     })
 }
-
-/// Splitting a state takes memory, which is counted.
-#[test]
-fn a_split_chain_counts_against_the_memory() {
-    let model = Model::parse(
-        "ctmc\nmodule m\nx : [0..20000];\n[] x<20000 -> 2 : (x'=x+1);\n[] x>0 -> 1 : (x'=x-1);\nendmodule\nmodule n\ny : [0..1];\n\
-         [] y=0 & x>10 -> 1e-3 : (y'=1);\n[] y=1 -> 1 : true;\nendmodule",
-    )
-    .unwrap();
-    let asked = Properties::parse("P=? [ (F x=15000 & y=0) & (X X (x<20000 U y=1)) ]").unwrap();
-    let most = |bytes: u64| {
-        let options = Options {
-            max_memory: bytes,
-            ..Options::default()
-        };
-        check(&model, &asked, &Constants::new(), &options)
-    };
-    assert!(most(8 << 30).is_ok());
-    let error = most(6 << 20).unwrap_err();
-    assert!(error.is_memory_limit(), "{error:?}");
-}

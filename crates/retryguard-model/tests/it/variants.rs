@@ -38,11 +38,75 @@ struct Taste {
     held: bool,
     /// Whether a timer is started and stopped by a flag of its own. Its phase stays where it was, and a start sets it.
     flagged: bool,
+    /// How the timeout is spelled: a place in [`TIMEOUTS`].
+    timeout: usize,
+    /// How reopenings are counted: a place in [`COUNTS`].
+    count: usize,
+}
+
+/// The breaker's timeout in other words.
+const TIMEOUTS: &[&str] = &[
+    "min(MAX_TO, MIN_TO * pow(2.0, reopens))",
+    "MIN_TO * pow(2, reopens) >= MAX_TO ? MAX_TO : MIN_TO * pow(2, reopens)",
+    "reopens = 0 ? MIN_TO : (reopens = 1 ? min(MAX_TO, 2 * MIN_TO) : (reopens = 2 ? min(MAX_TO, 4 * MIN_TO) : min(MAX_TO, 8 * MIN_TO)))",
+    "reopens < log(MAX_TO / MIN_TO, 2) ? MIN_TO * pow(2, reopens) : MAX_TO",
+    "1 / max(1 / MAX_TO, pow(0.5, reopens) / MIN_TO)",
+    "min(MAX_TO, MIN_TO * pow(2, min(reopens, 30)))",
+];
+
+/// Where and how reopenings are counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Count {
+    AsWritten,
+    /// Set back when the circuit closes, rather than when it opens.
+    SetBackAtClose,
+    /// Raised when the circuit goes half-open, rather than when it opens again.
+    RaisedAtHalfOpen,
+    /// Without a range.
+    Unbounded,
+    /// With another counter beside it that nothing reads.
+    BesideStatistics,
+    /// With another counter beside it that only its own end reads.
+    BesideRow,
+}
+
+const COUNTS: &[Count] = &[
+    Count::AsWritten,
+    Count::SetBackAtClose,
+    Count::RaisedAtHalfOpen,
+    Count::Unbounded,
+    Count::BesideStatistics,
+    Count::BesideRow,
+];
+
+fn counted(text: &str, count: Count) -> String {
+    let beside = |step: &str| {
+        let module = format!("\nmodule statistics\n  failed : [0..5000] init 0;\n{step}endmodule\n");
+        format!("{text}{module}")
+    };
+    match count {
+        Count::AsWritten => text.to_owned(),
+        Count::SetBackAtClose => text.replace(" & (reopens' = 0)", "").replace(
+            "(circuit' = CLOSED) & (failures' = 0) & (successes' = 0)",
+            "(circuit' = CLOSED) & (failures' = 0) & (successes' = 0) & (reopens' = 0)",
+        ),
+        Count::RaisedAtHalfOpen => text.replace(" & (reopens' = min(reopens + 1, MAX_REOPEN))", "").replace(
+            "[half_open] circuit = OPEN -> (circuit' = HALF_OPEN)",
+            "[half_open] circuit = OPEN -> (circuit' = HALF_OPEN) & (reopens' = min(reopens + 1, MAX_REOPEN))",
+        ),
+        Count::Unbounded => text.replace("reopens : [0..MAX_REOPEN] init 0", "reopens : int init 0"),
+        Count::BesideStatistics => beside("  [failure] true -> (failed' = min(failed + 1, 5000));\n"),
+        Count::BesideRow => beside(
+            "  [failure] failed < 5000 -> (failed' = failed + 1);\n  [success] true -> (failed' = 0);\n",
+        ),
+    }
 }
 
 fn taste() -> impl Strategy<Value = Taste> {
     let flags = any::<(bool, bool, bool, bool, bool, bool, bool)>();
-    (any::<u64>(), flags, 1_500u32..12_000).prop_map(|(seed, flags, end)| {
+    let forms = (0..TIMEOUTS.len(), 0..COUNTS.len());
+    let end = prop_oneof![1_500u32..12_000, Just(9_999), Just(50_000)];
+    (any::<u64>(), flags, end, forms).prop_map(|(seed, flags, end, (timeout, count))| {
         let (rename, reorder, tidy, wide, stops, held, flagged) = flags;
         Taste {
             seed,
@@ -54,6 +118,8 @@ fn taste() -> impl Strategy<Value = Taste> {
             stops,
             held,
             flagged,
+            timeout,
+            count,
         }
     })
 }
@@ -120,6 +186,7 @@ const WORDS: &[&str] = &[
     "init",
     "int",
     "label",
+    "log",
     "max",
     "min",
     "module",
@@ -234,8 +301,17 @@ fn written(text: &str, taste: &Taste) -> (String, BTreeMap<String, String>) {
             )
             .replace("min(reopens + 1, MAX_REOPEN)", "reopens + 1");
     }
-    if taste.held && text.contains("reopens") {
-        text = held(&text);
+    if text.contains("reopens") {
+        text = match taste.held {
+            true => held(&text),
+            false => text.replace(TIMEOUTS[0], TIMEOUTS[taste.timeout]),
+        };
+        // The forms that move a step know it as it is written.
+        let count = COUNTS[taste.count];
+        let moves = matches!(count, Count::SetBackAtClose | Count::RaisedAtHalfOpen);
+        if !moves || (!taste.held && !taste.stops) {
+            text = counted(&text, count);
+        }
     }
     if taste.flagged {
         text = flagged(&text);
@@ -287,6 +363,8 @@ const PLAIN: Taste = Taste {
     stops: false,
     held: false,
     flagged: false,
+    timeout: 0,
+    count: 0,
 };
 
 proptest! {

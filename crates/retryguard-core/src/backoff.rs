@@ -72,6 +72,16 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// The largest nominal delay that the schedule can reach.
+    pub(crate) fn ceiling(&self) -> Duration {
+        let grows = !self.initial.is_zero() && self.growth != Growth::Constant;
+        if grows || self.jitter == Jitter::Decorrelated {
+            self.cap
+        } else {
+            self.initial.min(self.cap)
+        }
+    }
+
     /// The wait before retry number `retry` (the first retry is 1), given the wait before the last one
     /// (zero before the first). `None` once the schedule has ended.
     pub fn delay(&self, retry: u32, previous: Duration, chance: &mut impl Chance) -> Option<Duration> {

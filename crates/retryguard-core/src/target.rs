@@ -411,18 +411,19 @@ impl Target {
 
     /// How much longer a retry waits where most attempts fail at the moment, in nanoseconds: up to a random part of the time
     /// that the call has left. The next attempt at once would most likely fail too, a later one meets the target in another
-    /// state, and retries that are spread out make no peak. Never longer than the largest delay of the policy.
+    /// state, and retries that are spread out make no peak. Never longer than the largest delay of the policy's schedule, and not
+    /// at all where nothing says how much time is left.
     pub(crate) fn spread(&self, deadline: Instant, now: Instant, chance: &mut impl Chance) -> u64 {
         /// Nothing is spread while a smaller share of the attempts fails.
         const MOSTLY: f64 = 0.5;
         /// The share of the time that is left, if all attempts fail.
         const LEFT: f64 = 0.7;
         let failing = self.guard.as_ref().map_or(0.0, Guard::failing_now);
-        if failing <= MOSTLY || self.is_awaited() {
+        if failing <= MOSTLY || deadline == Instant::NEVER || self.is_awaited() {
             return 0;
         }
         let left = deadline.nanos_since(now.after(self.pace.margin())) as f64;
-        let most = time::nanos(self.settings.call.backoff.cap);
+        let most = time::nanos(self.settings.call.backoff.ceiling());
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

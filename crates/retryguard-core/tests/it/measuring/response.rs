@@ -4,6 +4,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use retryguard_core::{
     Call, Chance, FailureKind, Outcome, Ratio, Target,
+    backoff::Growth,
     call::Step,
     chance::{Highest, Lowest},
     guard::{self, Mode, Response, WallClock},
@@ -132,16 +133,24 @@ fn random_failures_are_retried_beyond_the_budget() {
     assert!(success > 0.98, "{success}");
 }
 
+/// The policy of [`measured`] without a budget; the delays grow from 10 ms to a second.
+fn growing() -> Settings {
+    let mut settings = Settings {
+        budget: None,
+        ..measured()
+    };
+    settings.call.backoff.growth = Growth::Linear;
+    settings.call.backoff.cap = ms(1000);
+    settings
+}
+
 /// The wait before the first retry of a call to a target that has failed `failures` times in a row.
 fn first_wait(settings: Settings, failures: u64, chance: &mut impl Chance) -> u64 {
-    let mut target = target(Settings {
-        budget: None,
-        ..settings
-    });
+    let mut target = target(settings);
     let mut last = None;
     for number in 0..=failures {
-        let mut call = call(number);
         let now = at(100 * number);
+        let mut call = call(number);
         assert!(matches!(call.start(&mut target, now, chance), Step::Send(_)));
         let step = call.on_outcome(1, &failed(FailureKind::Overload), &mut target, now, chance);
         assert_eq!(step, Step::Wait);
@@ -155,26 +164,34 @@ fn first_wait(settings: Settings, failures: u64, chance: &mut impl Chance) -> u6
 /// A client that tried again 10 ms and 30 ms after a failure met the same fault each time.
 #[test]
 fn where_most_attempts_fail_retries_are_spread_over_the_time_that_is_left() {
-    assert_eq!(first_wait(measured(), 3, &mut Highest), 10);
-    let spread = first_wait(measured(), 12, &mut Highest);
-    assert!((1000..=2100).contains(&spread), "{spread}");
-    assert_eq!(first_wait(measured(), 12, &mut Lowest), 10);
+    let mut settings = growing();
+    settings.call.deadline = Some(ms(1000));
+    assert_eq!(first_wait(settings.clone(), 3, &mut Highest), 10);
+    let spread = first_wait(settings.clone(), 12, &mut Highest);
+    assert!((500..=700).contains(&spread), "{spread}");
+    assert_eq!(first_wait(settings, 12, &mut Lowest), 10);
 }
 
 #[test]
-fn retries_are_spread_no_further_than_the_largest_delay() {
-    let mut settings = measured();
-    settings.call.backoff.cap = ms(200);
-    assert_eq!(first_wait(settings.clone(), 12, &mut Highest), 200);
+fn retries_are_spread_no_further_than_the_largest_delay_of_the_schedule() {
+    assert_eq!(first_wait(growing(), 12, &mut Highest), 1000);
+    let mut constant = growing();
+    constant.call.backoff.growth = Growth::Constant;
+    assert_eq!(first_wait(constant, 12, &mut Highest), 10);
+}
+
+#[test]
+fn without_a_deadline_nothing_is_spread() {
+    let mut settings = growing();
     settings.call.deadline = None;
-    assert_eq!(first_wait(settings, 12, &mut Highest), 200);
+    assert_eq!(first_wait(settings, 12, &mut Highest), 10);
 }
 
 #[test]
 fn another_guard_leaves_the_delays_of_the_policy_as_they_are() {
     let settings = Settings {
         guard: None,
-        ..measured()
+        ..growing()
     };
     assert_eq!(first_wait(settings, 12, &mut Highest), 10);
 }

@@ -111,7 +111,7 @@ impl Call {
         } else {
             delay
         };
-        // A call that is made while a request is served holds that request's worker: it does not wait for better times.
+        // A call that is made while a request is served holds that request's worker, so its retry is not put off.
         let waits = if self.inner {
             delay
         } else {

@@ -6,15 +6,13 @@ calls that failed.
 """
 
 import random
-import sys
-import time
 from collections import deque
 
 import simpy
+from frame import Counter, argument, speed
 
-EVENTS = float(sys.argv[1]) if len(sys.argv) > 1 else 3e5
-CLIENTS = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-SECONDS = EVENTS / 15 / 2.2
+CLIENTS = argument(2, 1000)
+SECONDS = argument(1, 3e5) / 15 / 2.2
 
 
 class Budget:
@@ -94,14 +92,6 @@ class Guard:
         self.ended = self.rejected = 0
 
 
-class Counter:
-    handled = 0
-    inside = 0
-    calls = 0
-    attempts = 0
-    failed = 0
-
-
 def run():
     env, chance, state = simpy.Environment(), random.Random(1), Counter()
     server = simpy.Resource(env, capacity=10)
@@ -143,10 +133,8 @@ def run():
 
     for _ in range(CLIENTS):
         env.process(client())
-    began = time.process_time()
-    env.run(until=SECONDS)
-    speed = state.handled / (time.process_time() - began)
-    print(f"simpy-guarded {speed:.0f} {state.attempts / state.calls:.5f} {state.failed / state.calls:.5f}")
+    rate = speed(env, state, SECONDS)
+    print(f"simpy-guarded {rate:.0f} {state.attempts / state.calls:.5f} {state.failed / state.calls:.5f}")
 
 
 run()

@@ -1,18 +1,11 @@
 """The queue of the benchmark in SimPy: a process for each request, and bare callbacks."""
 
 import random
-import sys
-import time
 
 import simpy
+from frame import Counter, argument, speed
 
-EVENTS = float(sys.argv[1]) if len(sys.argv) > 1 else 3e5
-SECONDS = EVENTS / 1.5 / 3.4
-
-
-class Counter:
-    handled = 0
-    inside = 0
+SECONDS = argument(1, 3e5) / 1.5 / 3.4
 
 
 def with_processes():
@@ -39,9 +32,7 @@ def with_processes():
             yield env.timeout(chance.expovariate(1.5))
 
     env.process(arrivals())
-    began = time.process_time()
-    env.run(until=SECONDS)
-    return state.handled / (time.process_time() - began)
+    return speed(env, state, SECONDS)
 
 
 def with_callbacks():
@@ -69,9 +60,7 @@ def with_callbacks():
             after(chance.expovariate(1.0), depart)
 
     arrive(0)
-    began = time.process_time()
-    env.run(until=SECONDS)
-    return state.handled / (time.process_time() - began)
+    return speed(env, state, SECONDS)
 
 
 print(f"simpy-process {with_processes():.0f}")

@@ -2,8 +2,9 @@
 //! same world as in `guarded_simpy.py`. Prints the events a second, the attempts of a call and the share of calls that failed.
 
 use std::collections::VecDeque;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use bench_nexosim::{Random, nanos, processor_seconds};
 use nexosim::model::{Context, Model, schedulable};
 use nexosim::simulation::{Mailbox, SimInit};
 use nexosim::time::MonotonicTime;
@@ -143,7 +144,7 @@ type Attempt = (u32, u32);
 
 #[derive(Serialize, Deserialize)]
 struct World {
-    state: u64,
+    random: Random,
     clients: Vec<Client>,
     busy: u32,
     waiting: VecDeque<Attempt>,
@@ -151,27 +152,11 @@ struct World {
 
 #[Model]
 impl World {
-    fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.state;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
-    }
-
-    fn uniform(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / 9_007_199_254_740_992.0
-    }
-
-    fn exponential(&mut self, mean: f64) -> Duration {
-        nanos(-mean * (1.0 - self.uniform()).ln())
-    }
-
     #[nexosim(init)]
     async fn init(&mut self, cx: &Context<Self>) {
         for client in 0..self.clients.len() as u32 {
             // A client is met in the middle of its first pause.
-            let met = self.uniform();
+            let met = self.random.uniform();
             self.pause(client, met, cx);
         }
     }
@@ -181,7 +166,7 @@ impl World {
     }
 
     fn pause(&mut self, client: u32, share: f64, cx: &Context<Self>) {
-        let time = self.exponential(share * self.clients.len() as f64 / 15.0);
+        let time = self.random.exponential(share * self.clients.len() as f64 / 15.0);
         cx.schedule_event(time, schedulable!(Self::call), client).unwrap();
     }
 
@@ -215,7 +200,7 @@ impl World {
     }
 
     fn work(&mut self, attempt: Attempt, cx: &Context<Self>) {
-        let time = self.exponential(0.1);
+        let time = self.random.exponential(0.1);
         cx.schedule_event(time, schedulable!(Self::depart), attempt).unwrap();
     }
 
@@ -226,7 +211,7 @@ impl World {
             Some(next) => self.work(next, cx),
             None => self.busy -= 1,
         }
-        let failed = self.uniform() < 0.1;
+        let failed = self.random.uniform() < 0.1;
         self.ended(attempt, failed, false, cx);
     }
 
@@ -239,7 +224,7 @@ impl World {
             count(|counts| counts.failed += u64::from(failed));
             return self.think(client, cx);
         }
-        let wait = self.uniform() * f64::from(1_u32 << number);
+        let wait = self.random.uniform() * f64::from(1_u32 << number);
         cx.schedule_event(nanos(wait), schedulable!(Self::retry), (client, number + 1)).unwrap();
     }
 }
@@ -262,16 +247,12 @@ fn seconds(cx: &Context<World>) -> f64 {
     now.as_secs() as f64 + f64::from(now.subsec_nanos()) * 1e-9
 }
 
-fn nanos(seconds: f64) -> Duration {
-    Duration::from_nanos(((seconds * 1e9) as u64).max(1))
-}
-
 fn main() {
     let argument = |number| std::env::args().nth(number).and_then(|it| it.parse().ok());
     let events: f64 = argument(1).unwrap_or(1e6);
     let clients = argument(2).unwrap_or(1000.0) as usize;
     let clients = (0..clients).map(|_| Client::new()).collect();
-    let model = World { state: 1, clients, busy: 0, waiting: VecDeque::new() };
+    let model = World { random: Random::new(1), clients, busy: 0, waiting: VecDeque::new() };
     let bench = SimInit::with_num_threads(1).add_model(model, Mailbox::new(), "world");
     let mut simulation = bench.init(MonotonicTime::EPOCH).unwrap();
     let began = processor_seconds();
@@ -284,14 +265,4 @@ fn main() {
         counts.attempts as f64 / counts.calls as f64,
         counts.failed as f64 / counts.calls as f64
     );
-}
-
-/// The time that this thread has had a processor, in seconds; the time of day where the system does not tell.
-fn processor_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = text.split_whitespace().next().map(str::parse::<f64>);
-    if let Some(Ok(nanos)) = nanos {
-        return nanos / 1e9;
-    }
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

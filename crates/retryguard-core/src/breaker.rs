@@ -1,6 +1,8 @@
 //! The circuit breaker.
 
 mod handle;
+mod settings;
+mod silence;
 
 use std::time::Duration;
 
@@ -12,99 +14,9 @@ use crate::{
 };
 
 pub use handle::Handle;
+pub use settings::{Settings, Slow, Trip, WhenDown};
 
-/// When the breaker opens, for how long, and what closes it again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// What opens it.
-    pub trip: Trip,
-    /// How long it stays open the first time.
-    pub open_for: Duration,
-    /// Each time a probe fails, the next open time is twice the last, up to this. Equal to `open_for` (or
-    /// shorter) for a fixed open time.
-    pub open_for_at_most: Duration,
-    /// How many probes may be under way at once while half-open.
-    pub probes: u32,
-    /// How many probes must succeed before it closes; no more than this are let through in one half-open
-    /// phase.
-    pub close_after: u32,
-    /// What becomes of calls while it is not closed.
-    pub when_down: WhenDown,
-}
-
-/// What becomes of calls to a target that is down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenDown {
-    /// They fail at once: for callers with a fallback, or with few threads.
-    Fail,
-    /// They wait for the recovery, as long as their deadline allows; at most so many at once.
-    Wait {
-        /// The most calls that wait.
-        most: u32,
-    },
-}
-
-/// What opens a breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trip {
-    /// This many failures in a row.
-    Consecutive(u32),
-    /// This many failures and no success between them: the target is down. More are needed where random failures
-    /// are common, so that a random run of failures is not taken for an outage. While it is open, probes come as often as a
-    /// small share of the usual attempts did.
-    Silence(u32),
-    /// This many failures in a window, whatever succeeded beside them. Trips on volume alone, so a busy
-    /// target with a small error rate opens it too.
-    Count {
-        /// How many.
-        failures: u32,
-        /// In what time.
-        window: Duration,
-    },
-    /// A share of failures in a window, once there are enough calls to speak of a share.
-    Rate {
-        /// The share at which it opens.
-        ratio: Ratio,
-        /// The calls that must have ended in the window.
-        minimum_calls: u32,
-        /// The window.
-        window: Duration,
-        /// Opens for slow attempts as well, `None` for never: an answer that comes too late is of no use either.
-        slow: Option<Slow>,
-    },
-}
-
-/// Which attempts are slow, and how many of them are too many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slow {
-    /// An attempt that took longer than this is slow, whether it succeeded or not.
-    pub above: Duration,
-    /// The share of slow attempts at which the breaker opens, among as many calls as the share of failures needs.
-    pub ratio: Ratio,
-}
-
-impl Default for Settings {
-    /// Opens at four of five of at least 20 calls failing within ten seconds, for five seconds doubling to
-    /// ten; one probe at a time, two successes to close. A breaker is for a target that is down: one that
-    /// still answers every third call is better left to budget and guard. In the tournament's worlds a breaker
-    /// that opens at half, for up to a minute, refuses what 60 % random errors would have let through, and
-    /// comes back late from every outage.
-    fn default() -> Self {
-        Self {
-            trip: Trip::Rate {
-                ratio: Ratio::percent(80),
-                minimum_calls: 20,
-                window: Duration::from_secs(10),
-                slow: None,
-            },
-            open_for: Duration::from_secs(5),
-            open_for_at_most: Duration::from_secs(10),
-            probes: 1,
-            close_after: 2,
-            when_down: WhenDown::Fail,
-        }
-    }
-}
+use silence::Silence;
 
 /// Whether calls flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -182,49 +94,18 @@ pub struct Breaker<S = Settings> {
     openings: u32,
     probing: u32,
     succeeded: u32,
-    /// The share of failures before the present run of them (`Silence`).
-    failing: f64,
-    /// The failures of the present run, a timeout for less than others (`Silence`).
-    silence: f64,
-    /// Whether the last failure was a timeout (`Silence`).
-    timed_out: bool,
-    /// The usual time between the ends of attempts, in nanoseconds (`Silence`).
-    gap: f64,
-    last_end: Instant,
+    silence: Silence,
 }
 
-/// Of how many attempts the share of failures and the usual gap between attempts are averaged.
-const AVERAGED: f64 = 1.0 / 64.0;
-/// What a timeout and a rejection count for in a run of failures: a target that is slow or overloaded lets many calls
-/// fail in a row.
-const TIMEOUT: f64 = 0.5;
-const REJECTION: f64 = 0.25;
-/// From this time between attempts on, in nanoseconds, a timeout counts as much as other failures: those of a client that
-/// makes few calls are so far apart that a queue that they all meet has lasted.
-const FEW: f64 = 0.5e9;
 /// A probe that has not ended after this time is lost (`Silence`).
 const LOST: Duration = Duration::from_secs(10);
-/// How much rarer probes may be after timeouts.
-const RARELY: u64 = 10;
-/// An outage that is over after so many probes was none.
-const FALSE_ALARM: u32 = 3;
-/// How many of the usual gaps between attempts lie between two probes.
-const PROBE_EVERY: f64 = 4.0;
-/// One run of failures in so many attempts, as a logarithm, may be taken for an outage: e^9.2 is ten thousand.
-const LUCK: f64 = 9.2;
-
-impl AsRef<Self> for Settings {
-    fn as_ref(&self) -> &Self {
-        self
-    }
-}
 
 impl<S: AsRef<Settings>> Breaker<S> {
     /// A closed breaker.
     #[must_use]
     pub fn new(settings: S, now: Instant) -> Self {
         let rules = settings.as_ref();
-        let window = window_of(rules).map(|length| Box::new(Window::new(length, now)));
+        let window = rules.window().map(|length| Box::new(Window::new(length, now)));
         Self {
             state: State::Closed,
             phase: 0,
@@ -236,11 +117,7 @@ impl<S: AsRef<Settings>> Breaker<S> {
             openings: 0,
             probing: 0,
             succeeded: 0,
-            failing: 0.0,
-            silence: 0.0,
-            timed_out: false,
-            gap: 0.0,
-            last_end: now,
+            silence: Silence::new(now),
         }
     }
 
@@ -258,7 +135,7 @@ impl<S: AsRef<Settings>> Breaker<S> {
     /// Changes the settings and keeps the state and the counts.
     pub fn replace(&mut self, settings: S, now: Instant) {
         let (old, new) = (self.settings.as_ref(), settings.as_ref());
-        self.window = window_of(new).map(|length| match self.window.take() {
+        self.window = new.window().map(|length| match self.window.take() {
             Some(mut window) => {
                 window.set_length(length, now);
                 window
@@ -270,7 +147,7 @@ impl<S: AsRef<Settings>> Breaker<S> {
             // A count of failures does not know how many calls ended beside them: no share can be taken of it.
             window.clear();
         }
-        self.slow = match (self.slow.take(), slow_of(new), window_of(new)) {
+        self.slow = match (self.slow.take(), new.slow(), new.window()) {
             (Some(mut slow), Some(_), Some(length)) => {
                 slow.set_length(length, now);
                 Some(slow)
@@ -384,7 +261,7 @@ impl<S: AsRef<Settings>> Breaker<S> {
         if pass.phase != self.phase {
             return;
         }
-        self.timed_out = end == End::TimedOut;
+        self.silence.note_end(end);
         match self.state {
             State::Closed => self.on_end_closed(end, took, now),
             // A target that answers late has not recovered.
@@ -409,7 +286,10 @@ impl<S: AsRef<Settings>> Breaker<S> {
         }
         match self.settings.as_ref().trip {
             Trip::Consecutive(_) => self.consecutive = 0,
-            Trip::Silence(_) => self.note_success(now),
+            Trip::Silence(_) => {
+                self.silence.on_success(self.consecutive, now);
+                self.consecutive = 0;
+            }
             Trip::Count { .. } => {}
             Trip::Rate { .. } => {
                 if let Some(window) = &mut self.window {
@@ -425,7 +305,10 @@ impl<S: AsRef<Settings>> Breaker<S> {
 
     /// Whether an attempt that took so many nanoseconds was slow.
     fn is_slow(&self, took: u64) -> bool {
-        slow_of(self.settings.as_ref()).is_some_and(|slow| took > nanos(slow.above))
+        self.settings
+            .as_ref()
+            .slow()
+            .is_some_and(|slow| took > nanos(slow.above))
     }
 
     /// Counts an attempt among the slow ones if it was slow. Whether there are now too many of them.
@@ -459,20 +342,8 @@ impl<S: AsRef<Settings>> Breaker<S> {
                 self.consecutive >= limit
             }
             Trip::Silence(least) => {
-                // A retry that follows at once says nothing of the usual time between attempts.
-                if now.nanos_since(self.last_end) as f64 >= self.gap {
-                    self.note_gap(now);
-                } else {
-                    self.last_end = now;
-                }
                 self.consecutive = self.consecutive.saturating_add(1);
-                self.silence += match end {
-                    End::TimedOut if self.gap < FEW => TIMEOUT,
-                    End::Rejected => REJECTION,
-                    End::TimedOut | End::Failed | End::Healthy => 1.0,
-                };
-                let needed = LUCK / -(self.failing.clamp(0.01, 0.97)).ln();
-                self.silence >= needed.max(f64::from(least))
+                self.silence.on_failure(end, least, now)
             }
             Trip::Count { failures, .. } => self.window.as_mut().is_some_and(|window| {
                 window.advance(now);
@@ -498,24 +369,6 @@ impl<S: AsRef<Settings>> Breaker<S> {
         }
     }
 
-    /// The run of failures is over, and belongs to the usual share of them now.
-    #[inline]
-    fn note_success(&mut self, now: Instant) {
-        self.note_gap(now);
-        let run = f64::from(self.consecutive);
-        let weight = ((run + 1.0) * 4.0 * AVERAGED).min(1.0);
-        self.failing += (run / (run + 1.0) - self.failing) * weight;
-        self.consecutive = 0;
-        self.silence = 0.0;
-    }
-
-    #[inline]
-    fn note_gap(&mut self, now: Instant) {
-        let gap = now.nanos_since(self.last_end) as f64;
-        self.last_end = now;
-        self.gap += (gap - self.gap) * if self.gap == 0.0 { 1.0 } else { 4.0 * AVERAGED };
-    }
-
     #[cold]
     fn on_probe_end(&mut self, healthy: bool, now: Instant) {
         self.probing = self.probing.saturating_sub(1);
@@ -529,10 +382,7 @@ impl<S: AsRef<Settings>> Breaker<S> {
 
     fn close_if_proven(&mut self) {
         if self.succeeded >= self.settings.as_ref().close_after.max(1) {
-            if self.openings <= FALSE_ALARM {
-                // Hardly an outage: runs of failures are more common here than was thought.
-                self.failing += (0.7 - self.failing).max(0.0) * 0.5;
-            }
+            self.silence.on_close(self.openings);
             self.enter(State::Closed);
             self.openings = 0;
             self.forget();
@@ -573,7 +423,7 @@ impl<S: AsRef<Settings>> Breaker<S> {
         self.state = state;
         self.phase = self.phase.wrapping_add(1);
         self.consecutive = 0;
-        self.silence = 0.0;
+        self.silence.end_run();
         self.probing = 0;
         self.succeeded = 0;
     }
@@ -592,20 +442,7 @@ impl<S: AsRef<Settings>> Breaker<S> {
         let settings = self.settings.as_ref();
         let most = nanos(settings.open_for_at_most.max(settings.open_for));
         if let Trip::Silence(_) = settings.trip {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a cast from a double saturates"
-            )]
-            let usual = (PROBE_EVERY * self.gap) as u64;
-            // A timeout may mean a queue of work that no caller waits for any more: it is emptied only if little is added.
-            // Other failures cost the target next to nothing.
-            let most = if self.timed_out {
-                most.saturating_mul(RARELY)
-            } else {
-                most
-            };
-            return Duration::from_nanos(usual.clamp(nanos(settings.open_for), most));
+            return self.silence.open_time(nanos(settings.open_for), most);
         }
         let grown = nanos(settings.open_for).saturating_mul(1 << doublings);
         Duration::from_nanos(grown.min(most))
@@ -618,26 +455,12 @@ fn is_share(count: u64, ended: u64, ratio: Ratio, minimum_calls: u32) -> bool {
         && u128::from(count) * u128::from(Ratio::PARTS) >= u128::from(ratio.parts()) * u128::from(ended)
 }
 
-const fn slow_of(settings: &Settings) -> Option<Slow> {
-    match settings.trip {
-        Trip::Rate { slow, .. } => slow,
-        Trip::Consecutive(_) | Trip::Silence(_) | Trip::Count { .. } => None,
-    }
-}
-
 /// A window for the slow attempts, beside that of all attempts.
 fn slow_beside(settings: &Settings, window: Option<&Window<2>>) -> Option<Box<Window<1>>> {
-    slow_of(settings)
+    settings
+        .slow()
         .and(window)
         .map(|window| Box::new(window.emptied()))
-}
-
-/// The window in which a breaker counts, if it does.
-const fn window_of(settings: &Settings) -> Option<Duration> {
-    match settings.trip {
-        Trip::Consecutive(_) | Trip::Silence(_) => None,
-        Trip::Count { window, .. } | Trip::Rate { window, .. } => Some(window),
-    }
 }
 
 #[cfg(test)]

@@ -57,6 +57,9 @@ enum Command {
 ///
 /// Nothing is contacted. `--record FILE` of a running controller makes a recording, with `--dry-run` without changing anything.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  retryguard controller --config controller.yaml --dry-run --record readings
+  retryguard controller replay readings --config controller.yaml")]
 pub(crate) struct Replay {
     /// The recording.
     recording: PathBuf,
@@ -70,6 +73,9 @@ pub(crate) struct Replay {
 
 /// Show what a running controller sees and does, as a table.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  retryguard controller status
+  retryguard controller status --address http://10.0.0.7:9464 --token-file token --json")]
 pub(crate) struct Status {
     /// Where it listens.
     #[arg(long, default_value = "http://127.0.0.1:9464")]

@@ -30,11 +30,15 @@ enum Command {
 
 /// Start services and keep them up until Ctrl-C.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  retryguard lab serve
+  retryguard lab serve --config C --workers 6 --queue 120
+  retryguard lab serve --service payments --address payments=127.0.0.1:8002")]
 struct Serve {
     /// A service to start in this process; all five where none is named.
     #[arg(long = "service", value_name = "NAME")]
     services: Vec<Name>,
-    /// How the services protect themselves, from A (retries and timeouts only) to G (RetryGuard); docs/lab.md describes each.
+    /// How the services protect themselves, from A (no protection) to G (RetryGuard); docs/lab.md describes each.
     #[arg(long, default_value = "G")]
     config: Configuration,
     /// A policy file in place of a configuration.
@@ -46,7 +50,7 @@ struct Serve {
     /// The factor on all durations.
     #[arg(long, default_value_t = 1.0)]
     time_scale: f64,
-    /// The seed of all chance.
+    /// The seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Payments' workers.

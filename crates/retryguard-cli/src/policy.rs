@@ -24,6 +24,9 @@ enum Command {
 /// GET /policies lists them, GET /policies/NAME gives one. Decisions that a controller keeps in the same folder
 /// are merged in, for as long as that controller confirms them. Runs until Ctrl-C or SIGTERM.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  retryguard policy serve policies/
+  retryguard policy serve policies/ --listen 127.0.0.1:8080 --token-file token")]
 struct Serve {
     /// The folder with the policies, NAME.yaml each.
     folder: PathBuf,

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Istio and the other systems that `retryguard import` reads among them.
     #[arg(long = "policy", alias = "policies", value_name = "P", num_args = 1.., value_delimiter = ',')]
     policies: Vec<String>,
-    /// The seed of all chance.
+    /// The seed of all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// How often each policy is run, for confidence intervals. The scenario may give another default.

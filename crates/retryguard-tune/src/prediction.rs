@@ -95,9 +95,7 @@ impl Prediction {
         let (normal, overload) = (percent(normal.get()), percent(overload.get()));
         match self.guard_threshold() {
             Some(_) => format!(
-                "with retries on, {quiet} of attempts are rejected at {normal} load: a lower threshold switches \
-                 off on a healthy day; with retries off, {loud} are rejected at {overload} load: a higher one \
-                 takes its own remedy for recovery and flaps"
+                "with retries on, {quiet} of attempts are rejected at {normal} load: a lower threshold switches retries off at normal load; with retries off, {loud} are rejected at {overload} load: with a higher one, the effect of switching off looks like a recovery, and the guard flaps"
             ),
             None => format!(
                 "no threshold tells {normal} load with retries ({quiet} rejected) from {overload} load without \

@@ -20,6 +20,9 @@ pub struct ModelledService {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
+    /// The policy lists no service.
+    #[error("the policy lists no service: write the one that is meant under `services`, if only its name")]
+    NoServices,
     /// No name is given.
     #[error("no service is given: give --service with one of {0}")]
     NoName(String),
@@ -53,7 +56,8 @@ pub enum ServiceError {
 }
 
 impl ModelledService {
-    /// A service as a command line describes it. `response` is the mean response time of the target, such as `50ms`; half the attempt
+    /// A service as a command line describes it. `response` is the mean response time of the target, such as `50ms`; half the
+    /// attempt
     /// timeout where it is not given. `availability` is a number or `from:step:to`.
     ///
     /// # Errors
@@ -67,6 +71,9 @@ impl ModelledService {
     ) -> Result<Self, ServiceError> {
         let names: Vec<&str> = policy.services().map(|(known, _)| known).collect();
         let known = names.join(", ");
+        if names.is_empty() {
+            return Err(ServiceError::NoServices);
+        }
         let name = name.ok_or_else(|| ServiceError::NoName(known.clone()))?;
         if !names.contains(&name) {
             let near = nearest(name, names.iter().copied());
@@ -182,6 +189,16 @@ fn seconds(text: &str) -> Result<f64, ServiceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_policy_without_services_says_what_to_write() {
+        let refused = ModelledService::new(Policy::default(), Some("default"), None, "1", None);
+        let text = refused.unwrap_err().to_string();
+        assert!(
+            text.contains("write the one that is meant under `services`"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn times_are_read_with_their_units() {

@@ -13,6 +13,9 @@ use crate::output;
 
 /// Run configurations under faults and print what was measured.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  retryguard lab run --config A,C,G --fault payment_errors
+  retryguard lab run --config A..G --fault payment_slow,retry_storm --at-once 4 --out results")]
 pub(super) struct Run {
     /// The configurations: letters from A to G, such as G, A,B,G or A..F.
     #[arg(long, value_name = "A..G")]
@@ -25,7 +28,7 @@ pub(super) struct Run {
     /// The factor on all durations.
     #[arg(long, default_value_t = 0.1)]
     time_scale: f64,
-    /// The seed of all chance.
+    /// The seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Warm-up, fault and recovery in seconds, such as 20+120+60, in place of those that are described.

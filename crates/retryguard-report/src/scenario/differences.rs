@@ -211,11 +211,11 @@ mod tests {
         set(0, [0.5, 0.5, 0.5]);
         let unclear = set(1, [0.3, 0.9, 0.9]);
         assert!(
-            unclear.contains("20 points more than none (not significant)"),
+            unclear.contains("20 points more than `none` (not significant)"),
             "{unclear}"
         );
         let clear = set(1, [0.69, 0.7, 0.71]);
-        assert!(clear.contains("20 points more than none"), "{clear}");
+        assert!(clear.contains("20 points more than `none`"), "{clear}");
         assert!(!clear.contains("not significant"), "{clear}");
     }
 }

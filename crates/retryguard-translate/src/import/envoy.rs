@@ -5,7 +5,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Read, envoy_backoff, methods, nothing_found, number, outliers, span, unread, whole};
+use super::{
+    Read, envoy_backoff, methods, nothing_found, number, outliers, span, unread, whole, whole_or_note,
+};
 use crate::{
     Beside, Refused,
     draft::{Draft, Service},
@@ -149,7 +151,7 @@ pub(super) fn read_retries(policy: &Node, service: &mut Service, draft: &mut Dra
     }
     service.written("initialDelay", policy.at(&["retry_back_off", "base_interval"]));
     service.written("maxDelay", policy.at(&["retry_back_off", "max_interval"]));
-    service.retries = Some(whole(policy, "num_retries").map_or(1, |(retries, _)| retries));
+    service.retries = Some(whole_or_note(policy, "num_retries", draft).map_or(1, |(retries, _)| retries));
     service.attempt_timeout = Some(span(policy, "per_try_timeout", draft).filter(|it| !it.is_zero()));
     let codes: Vec<u16> = policy
         .get("retriable_status_codes")

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Read, envoy_backoff, istio::titled, nothing_found, span, unread, whole};
+use super::{Read, envoy_backoff, istio::titled, nothing_found, span, unread, whole, whole_or_note};
 use crate::{
     Beside, Refused,
     draft::{Draft, Service},
@@ -89,9 +89,9 @@ fn matched_methods(rule: &Node) -> Option<Vec<String>> {
 }
 
 fn read_retry(retry: &Node, service: &mut Service, draft: &mut Draft) {
-    let attempts = whole(retry, "attempts");
+    let attempts = whole_or_note(retry, "attempts", draft);
     service.retries = Some(attempts.map_or(1, |(attempts, _)| attempts));
-    if attempts.is_none() {
+    if retry.get("attempts").is_none_or(Node::is_nothing) {
         draft.changed(
             retry.line,
             "`retry` without `attempts` leaves the number to the implementation: one is taken",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Read, nothing_found, number, span, unread, whole};
+use super::{Read, nothing_found, number, span, unread, whole, whole_or_note};
 use crate::{
     Beside, Refused,
     draft::{Draft, Jitter, Service},
@@ -109,7 +109,7 @@ fn read_method(config: &Node, draft: &mut Draft) {
 }
 
 fn read_retries(policy: &Node, service: &mut Service, draft: &mut Draft) {
-    let (attempts, line) = whole(policy, "max_attempts").unwrap_or((1, policy.line));
+    let (attempts, line) = whole_or_note(policy, "max_attempts", draft).unwrap_or((1, policy.line));
     if attempts > MOST_ATTEMPTS {
         draft.changed(
             line,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Read, envoy::read_budget, envoy_backoff, methods, nothing_found, outliers, span, unread, whole};
+use super::{
+    Read, envoy::read_budget, envoy_backoff, methods, nothing_found, outliers, span, unread, whole,
+    whole_or_note,
+};
 use crate::{
     Beside, Refused,
     draft::{Draft, Service},
@@ -133,9 +136,9 @@ fn retries(node: Option<&Node>, service: &mut Service, draft: &mut Draft) {
     ] {
         service.written(key, node.get(own));
     }
-    let attempts = whole(node, "attempts");
+    let attempts = whole_or_note(node, "attempts", draft);
     service.retries = Some(attempts.map_or(0, |(attempts, _)| attempts));
-    if attempts.is_none() {
+    if node.get("attempts").is_none_or(Node::is_nothing) {
         draft.changed(
             node.line,
             "`retries` without `attempts` switches retries off in Istio, and so does the policy",

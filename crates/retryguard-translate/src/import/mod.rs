@@ -169,6 +169,16 @@ pub(crate) fn whole(node: &Node, key: &str) -> Option<(u32, u32)> {
     inner.whole().map(|number| (number, value.line))
 }
 
+/// The same; a value that is not a whole number is noted.
+pub(crate) fn whole_or_note(node: &Node, key: &str, draft: &mut Draft) -> Option<(u32, u32)> {
+    let found = whole(node, key);
+    if let (None, Some(value)) = (found, node.get(key).filter(|value| !value.is_nothing())) {
+        let key = node.spelt(key);
+        draft.lost(value.line, format!("`{key}` is not a whole number"));
+    }
+    found
+}
+
 /// A number, plain or in a wrapper.
 pub(crate) fn number(node: &Node, key: &str) -> Option<(f64, u32)> {
     let value = node.get(key)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Read, nothing_found, number, span_of, unread, whole};
+use super::{Read, nothing_found, number, span_of, unread, whole, whole_or_note};
 use crate::{
     Beside, Refused,
     draft::{Draft, Jitter, Service},
@@ -11,12 +11,13 @@ use crate::{
     units,
 };
 
-const PARTS: [&str; 5] = [
+const PARTS: [&str; 6] = [
     "Retry",
     "CircuitBreaker",
     "AttemptTimeout",
     "TotalRequestTimeout",
     "RateLimiter",
+    "Timeout",
 ];
 
 /// Numbers without a unit: .NET writes times as `00:00:02`.
@@ -56,7 +57,7 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
         }
         for (name, pipeline) in named {
             found += 1;
-            let mut service = read_pipeline(pipeline, &mut draft);
+            let mut service = read_pipeline(&name, pipeline, &mut draft);
             service.block(format!("pipeline `{name}`"), pipeline.line);
             draft.merge(&name, pipeline.line, "pipeline", service);
         }
@@ -70,7 +71,7 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
     })
 }
 
-fn read_pipeline(pipeline: &Node, draft: &mut Draft) -> Service {
+fn read_pipeline(name: &str, pipeline: &Node, draft: &mut Draft) -> Service {
     let mut service = Service::default();
     for (key, path) in [
         ("maxRetries", ["Retry", "MaxRetryAttempts"]),
@@ -85,7 +86,7 @@ fn read_pipeline(pipeline: &Node, draft: &mut Draft) -> Service {
         service.written(key, pipeline.at(&path));
     }
     match pipeline.get("Retry") {
-        Some(retry) => read_retry(retry, &mut service, draft),
+        Some(retry) => read_retry(retry, &Defaults::of(name, pipeline), &mut service, draft),
         None => service.retries = Some(0),
     }
     if let Some(breaker) = pipeline.get("CircuitBreaker") {
@@ -112,17 +113,51 @@ fn read_pipeline(pipeline: &Node, draft: &mut Draft) -> Service {
             None => draft.lost(limiter.line, "a rate limiter other than the concurrency limiter"),
         }
     }
+    if let Some(timeout) = pipeline.get("Timeout") {
+        draft.lost(
+            timeout.line,
+            "`Timeout` bounds each attempt or the whole call, by its place in the pipeline, which the file does not hold: write \
+             `attemptTimeout` or `deadline`",
+        );
+    }
     unread(pipeline, &PARTS, "a pipeline", draft);
     service
 }
 
-fn read_retry(retry: &Node, service: &mut Service, draft: &mut Draft) {
-    service.retries = Some(whole(retry, "MaxRetryAttempts").map_or(3, |it| it.0));
+/// The defaults of a retry strategy: those of Polly, or of the handlers for HTTP of Microsoft.Extensions.Http.Resilience.
+struct Defaults {
+    backoff: &'static str,
+    jitter: bool,
+}
+
+impl Defaults {
+    /// Only the handlers for HTTP have one of these parts.
+    fn of(name: &str, pipeline: &Node) -> Self {
+        let http = name.ends_with("ResilienceOptions")
+            || ["AttemptTimeout", "TotalRequestTimeout"]
+                .iter()
+                .any(|part| pipeline.get(part).is_some());
+        if http {
+            Self {
+                backoff: "Exponential",
+                jitter: true,
+            }
+        } else {
+            Self {
+                backoff: "Constant",
+                jitter: false,
+            }
+        }
+    }
+}
+
+fn read_retry(retry: &Node, defaults: &Defaults, service: &mut Service, draft: &mut Draft) {
+    service.retries = Some(whole_or_note(retry, "MaxRetryAttempts", draft).map_or(3, |it| it.0));
     let delay = span_of(retry, "Delay", SECOND, draft).unwrap_or(Duration::from_secs(2));
     let kind = retry
         .get("BackoffType")
         .and_then(Node::text)
-        .unwrap_or("Constant");
+        .unwrap_or(defaults.backoff);
     service.initial = Some(delay);
     service.cap = Some(
         span_of(retry, "MaxDelay", SECOND, draft)
@@ -137,7 +172,10 @@ fn read_retry(retry: &Node, service: &mut Service, draft: &mut Draft) {
             service.cap = Some(delay);
         }
     }
-    let jitter = retry.get("UseJitter").and_then(Node::flag) == Some(true);
+    let jitter = retry
+        .get("UseJitter")
+        .and_then(Node::flag)
+        .unwrap_or(defaults.jitter);
     service.jitter = Some(match (jitter, kind) {
         (false, _) => Jitter::None,
         (true, "Exponential" | "2") => Jitter::Decorrelated,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Read, nothing_found, number, span_of, unread, whole};
+use super::{Read, nothing_found, number, span_of, unread, whole, whole_or_note};
 use crate::{
     Beside, Refused,
     draft::{Draft, Jitter},
@@ -141,7 +141,7 @@ fn read_retry(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
     let flag = |key: &str| blocks.iter().find_map(|block| block.get(key)?.flag()) == Some(true);
     let attempts = blocks
         .iter()
-        .find_map(|block| whole(block, "max_attempts"))
+        .find_map(|block| whole_or_note(block, "max_attempts", draft))
         .map_or(3, |it| it.0);
     let wait = time(blocks, "wait_duration", draft).unwrap_or(Duration::from_millis(500));
     let (exponential, random) = (flag("enable_exponential_backoff"), flag("enable_randomized_wait"));

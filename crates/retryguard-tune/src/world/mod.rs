@@ -100,7 +100,7 @@ pub fn load(path: &Path) -> Result<Scenario, Problem> {
 /// How much is tried.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    /// The seed of all chance.
+    /// The seed of all random numbers.
     pub seed: Seed,
     /// Settings in the first round.
     pub candidates: u32,
@@ -132,7 +132,7 @@ pub struct Improvement {
     pub policy: String,
     /// What differs from the policy as it was written.
     pub changes: Vec<Change>,
-    /// Warnings and errors of the linter that the searched keys cannot mend.
+    /// Warnings and errors of the linter that the searched keys cannot remove.
     pub findings: Vec<Finding>,
     /// Searched keys that every called service writes itself, so that they were left out.
     pub left_out: Vec<&'static str>,
@@ -238,7 +238,7 @@ struct Search<'a> {
     scenario: &'a Scenario,
     effort: &'a Effort,
     done: &'a (dyn Fn() + Sync),
-    /// What the linter says without any of the searched keys, which no setting can mend.
+    /// What the linter says without any of the searched keys, which no setting can remove.
     known: Vec<&'static str>,
     tried: Vec<Candidate>,
     runs: usize,
@@ -312,7 +312,7 @@ impl Search<'_> {
         self.tried.len() - 1
     }
 
-    /// Whether the linter finds nothing beyond notes and what no setting can mend.
+    /// Whether the linter finds nothing beyond notes and what no setting can remove.
     fn passes(&self, setting: &Setting) -> bool {
         codes(&self.space.text(setting))
             .iter()

@@ -38,7 +38,7 @@ const STORMS: [Storm; 10] = [
     ),
     (
         "overload",
-        "Half as many calls again as the service can do, for ever.",
+        "One and a half times as many calls as the service can do, without end.",
         r#"{"load":150,"lost":0}"#,
         &["none", "immediate", "aws-legacy", "retryguard"],
     ),
@@ -56,13 +56,13 @@ const STORMS: [Storm; 10] = [
     ),
     (
         "many-clients",
-        "A thousand small clients: no one of them sees enough to judge.",
+        "A thousand small clients: none of them makes enough calls to decide.",
         r#"{"load":80,"lost":80,"clients":1000}"#,
         &["none", "immediate", "aws-standard", "retryguard"],
     ),
     (
         "one-client",
-        "One busy client sees everything.",
+        "One busy client makes all calls.",
         r#"{"load":80,"lost":80,"clients":1}"#,
         &["none", "immediate", "envoy-budget", "retryguard"],
     ),

@@ -193,7 +193,7 @@ impl ServiceKeys {
         self.set("deadline", deadline)
     }
 
-    /// How much a call matters that does not say so itself.
+    /// The criticality of calls that do not state one themselves.
     pub fn criticality(self, criticality: Criticality) -> Self {
         self.set("criticality", criticality.as_str())
     }

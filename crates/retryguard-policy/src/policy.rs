@@ -103,7 +103,7 @@ pub struct Service {
     /// How many bytes of a request's body are kept for a second sending. A longer body goes out once and is
     /// not retried: keeping every body whole would let a client's memory grow with the target's trouble.
     pub replay_limit: usize,
-    /// How much a call matters that does not say so itself.
+    /// The criticality of calls that do not state one themselves.
     pub criticality: Criticality,
     /// Whether requests to it carry the `retryguard-*` headers. Off for third parties: what a program knows of its own
     /// requests is not theirs.
@@ -151,7 +151,7 @@ pub struct Idempotency {
     /// The header that carries an idempotency key. A request that has it may be sent twice, whatever its
     /// method.
     pub key_header: String,
-    /// Whether the client layer gives a key to requests that need one and have none. Only useful where the
+    /// Whether the client layer adds a key to requests that need one and have none. Only useful where the
     /// server honours keys, so it is off unless asked for.
     pub add_keys: bool,
     /// Whether a request is retried although doing it twice may not be doing it once.

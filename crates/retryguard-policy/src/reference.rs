@@ -93,7 +93,7 @@ pub fn lint_reference() -> String {
          with 1 when there is one (or a warning, with `--deny warnings`), and with 2 when a file cannot be read as a \
          policy. `--format json` prints one object for each file, one on a line; `sarif` and `github` are for pipelines.\n\n\
          A comment allows a finding and says why: `guard: off # retryguard: allow RG016: one call a day`. It stands behind \
-         the key or on the line above it; `allow-file` speaks of the whole file. A comment without a reason allows nothing \
+         the key or on the line above it; `allow-file` is for the whole file. A comment without a reason allows nothing \
          (RG024), and one that is no longer needed is found (RG025).\n\n\
          The *amplification* is the number of attempts that can arrive at a service for one call at the edge: the product \
          of the attempts (retries and hedges included) of every service along the worst path of `calls`, and of the \

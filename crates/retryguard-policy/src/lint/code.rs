@@ -25,8 +25,7 @@ pub(super) const AMPLIFICATION: Code = Code {
     id: "RG001",
     title: "worst-case amplification",
     severity: "error above 10, warning above 4",
-    why: "Attempts multiply along `calls`: three layers of three attempts are 27 at the lowest. That factor meets \
-          the lowest service just when it fails, and no service keeps capacity for it.",
+    why: "Attempts multiply along `calls`: three layers of three attempts are 27 at the lowest. The lowest service receives that factor just when it fails, and no service has capacity for it.",
     cure: "write `maxRetries: 2` or less, and retry at one layer only: `maxRetries: 0` on the layers above the lowest",
     example: "services:\n  frontend: {calls: [orders]}\n  orders: {calls: [store]}\n  store: {}\n",
     corrected: "services:\n  frontend: {maxRetries: 0, calls: [orders]}\n  orders: {maxRetries: 0, calls: [store]}\n  \
@@ -60,8 +59,7 @@ pub(super) const GATEWAY: Code = Code {
     id: "RG004",
     title: "gateway retries over retrying services",
     severity: "error",
-    why: "A gateway that retries multiplies the attempts of everything behind it, for every user at once, and it knows \
-          least of all layers whether a request may be done twice.",
+    why: "A gateway that retries multiplies the attempts of everything behind it, for every user at once, and no other layer knows less about whether a request is idempotent.",
     cure: "set `gatewayRetries: false`, or `maxRetries: 0` on every service behind it",
     example: "services:\n  orders: {}\ngatewayRetries: true\n",
     corrected: "services:\n  orders: {}\ngatewayRetries: false\n",
@@ -82,8 +80,7 @@ pub(super) const CAP: Code = Code {
     id: "RG006",
     title: "delays without a cap",
     severity: "warning",
-    why: "A delay that grows beyond a minute outlasts its caller. A call that still waits holds memory and a place for a \
-          result that is not wanted any more.",
+    why: "A delay that grows beyond a minute outlasts its caller. A call that still waits uses memory and a place for a result that is no longer needed.",
     cure: "write a `maxDelay` of some seconds, or `stopBeyond` for periodic work",
     example: "defaults: {maxRetries: 8, initialDelay: 1s, maxDelay: 1h, deadline: 1h, attemptTimeout: 1s}\n",
     corrected: "defaults: {maxRetries: 8, initialDelay: 1s, maxDelay: 10s, deadline: 1h, attemptTimeout: 1s}\n",
@@ -104,8 +101,7 @@ pub(super) const CALLER_TIMEOUT: Code = Code {
     id: "RG008",
     title: "retries that do not fit into the caller's timeout",
     severity: "warning",
-    why: "The caller gives up while its own service still retries: the last attempts are wasted work, at the \
-          moment when work is short.",
+    why: "The caller gives up while its own service still retries: the last attempts are wasted work, just when capacity is short.",
     cure: "raise the caller's `attemptTimeout` or `deadline`, or lower the attempts and timeouts of what it calls",
     example: "services:\n  orders: {maxRetries: 0, deadline: 1s, calls: [store]}\n  \
               store: {maxRetries: 2, attemptTimeout: 400ms, deadline: 900ms, initialDelay: 10ms}\n",
@@ -117,8 +113,7 @@ pub(super) const LADDER: Code = Code {
     id: "RG009",
     title: "the ladder of timeouts",
     severity: "warning",
-    why: "Timeouts must shrink from the edge inwards. A service that waits for one attempt as long as its own caller \
-          waits for it answers a caller that has gone, and has kept a place occupied until then.",
+    why: "Timeouts must shrink from the edge inwards. A service that waits for one attempt as long as its own caller waits answers a caller that has already given up, and occupies a place until then.",
     cure: "set `attemptTimeout` (or `deadline`) of what is called below that of its caller",
     example: "services:\n  orders: {maxRetries: 0, deadline: 1s, calls: [store]}\n  store: {deadline: 2s}\n",
     corrected: "services:\n  orders: {maxRetries: 0, deadline: 2s, calls: [store]}\n  store: {deadline: 1s}\n",
@@ -161,8 +156,7 @@ pub(super) const HEDGE_BUDGET: Code = Code {
     id: "RG013",
     title: "hedging without a budget",
     severity: "error",
-    why: "Hedges are sent because answers are slow. Under overload all answers are slow, so every call is hedged: the \
-          remedy doubles the illness.",
+    why: "Hedges are sent because answers are slow. Under overload all answers are slow, so every call is hedged and the load doubles.",
     cure: "switch the budget on; hedges and retries share it",
     example: "defaults: {maxRetries: 0, hedge: on, budget: off}\n",
     corrected: "defaults: {maxRetries: 0, hedge: on, budget: on}\n",
@@ -172,9 +166,7 @@ pub(super) const CLIENT_ERROR: Code = Code {
     id: "RG014",
     title: "retries on client errors and used-up quotas",
     severity: "error for all of them, warning for a single status",
-    why: "A 4xx says that the request is at fault, and a used-up quota that the caller has asked too much. The same \
-          request will fail again, and the retries are load for nothing. 408 and 429 speak of time and load, and are \
-          read so by default.",
+    why: "A 4xx means that the request itself is wrong, and a used-up quota that the caller has sent too many requests. The same request will fail again, and the retries are useless load. 408 and 429 are signs of slowness and load, and are treated so by default.",
     cure: "remove it from `retryOn`; where a single status has a reason of its own, keep that one and say why beside it",
     example: "defaults: {retryOn: [4xx]}\n",
     corrected: "defaults: {retryOn: [429]}\n",
@@ -195,8 +187,7 @@ pub(super) const NO_GUARD: Code = Code {
     id: "RG016",
     title: "retries without a guard",
     severity: "warning",
-    why: "A budget keeps sending its share to a target that is overloaded. The guard notices that rejections speak of \
-          load and switches retries off until they can help again.",
+    why: "A budget keeps sending its share to a target that is overloaded. The guard notices that rejections come from overload and switches retries off until they can help again.",
     cure: "remove `guard: off`",
     example: "defaults: {guard: off}\n",
     corrected: "defaults: {guard: on}\n",
@@ -270,8 +261,7 @@ pub(super) const GATE: Code = Code {
     id: "RG023",
     title: "a Retry-After that only one call obeys",
     severity: "warning",
-    why: "The target has asked its clients to stay away. With `scope: call` every other call walks into the same wall, \
-          and each costs the target a rejection.",
+    why: "The target has asked its clients to stay away. With `scope: call` all other calls go on, and each costs the target another rejection.",
     cure: "remove `scope`, or write `scope: retries`",
     example: "defaults: {gate: {scope: call}}\n",
     corrected: "defaults: {gate: {scope: retries}}\n",
@@ -281,8 +271,7 @@ pub(super) const BAD_ALLOW: Code = Code {
     id: "RG024",
     title: "an allowance that cannot be used",
     severity: "error",
-    why: "A comment that allows a finding is read by the people who review the next change. Without a reason they cannot \
-          tell whether it still holds, and with a misspelt code it allows nothing.",
+    why: "Reviewers of the next change read a comment that allows a finding. Without a reason they cannot judge whether it still holds, and with a misspelt code it has no effect.",
     cure: "write `# retryguard: allow RG016: the reason`, behind the key or on the line above it",
     example: "defaults: {guard: off} # retryguard: allow RG016\n",
     corrected: "defaults: {guard: off} # retryguard: allow RG016: this job makes one call a day\n",
@@ -292,8 +281,7 @@ pub(super) const IDLE_ALLOW: Code = Code {
     id: "RG025",
     title: "an allowance that allows nothing",
     severity: "note",
-    why: "What was allowed is no longer there, or the comment stands on another line. It would hide the finding when it \
-          comes back.",
+    why: "The allowed finding is gone, or the comment is on another line. It would hide the finding when it comes back.",
     cure: "remove the comment, or move it to the line of the finding",
     example: "defaults: {guard: on} # retryguard: allow RG016: this job makes one call a day\n",
     corrected: "defaults: {guard: on}\n",

@@ -15,7 +15,8 @@ pub(super) fn judge(subject: &Subject, findings: &mut Findings) {
     let call = &subject.service.target.call;
     let Some(deadline) = call.deadline else {
         let at = subject.line_of(&[line(&subject.all.deadline)]);
-        let message = "no deadline: a call may wait for ever, and its place with it".to_owned();
+        let message =
+            "no deadline: a call may wait without end, and keeps its place while it waits".to_owned();
         findings.about(&subject.name, &code::NO_DEADLINE, Severity::Warning, at, message);
         return;
     };

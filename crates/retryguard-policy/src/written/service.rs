@@ -42,34 +42,29 @@ impl Word for Criticality {
 word_is_written!(Criticality);
 
 section! {
-    /// How a service is called, and how it serves. `defaults` has the same keys; what a service writes stands
-    /// over it, key by key, also inside the nested blocks.
+    /// How a service is called, and how it serves. `defaults` has the same keys; a key of a service overrides the same key of
+    /// `defaults`, also inside nested blocks.
     Service in "a service" {
         /// Attempts after the first that failures may cause.
         "maxRetries" max_retries: u32 where 0..=20 => "10", "a hard limit, for retries that are known to help. While that is \
-            unclear, `guard.limitedRetries` bounds them to two. Without a guard that measures it is 2: the second \
-            retry mends what the first did not, a third one hardly anything, and each multiplies through layers";
+            unclear, `guard.limitedRetries` bounds them to two. Without a guard that measures it is 2: a second retry sometimes succeeds where the first failed, a third one hardly ever, and retries multiply through layers";
         /// The delay before the first retry, before jitter.
-        "initialDelay" initial_delay: Duration where Duration::ZERO..=DAY => "100ms", "longer than the hiccup of a \
-            healthy target, shorter than a person notices";
+        "initialDelay" initial_delay: Duration where Duration::ZERO..=DAY => "100ms", "longer than a short disturbance of a healthy target, shorter than a person notices";
         /// The largest delay, before jitter.
         "maxDelay" max_delay: Duration where Duration::ZERO..=DAY => "10s", "no caller waits longer between two \
             attempts";
         /// The factor by which an exponential delay grows.
-        "multiplier" multiplier: Factor where Ratio::ONE..=Ratio::percent(10_000) => "2", "halves the load of those that \
-            are stuck with every round";
+        "multiplier" multiplier: Factor where Ratio::ONE..=Ratio::percent(10_000) => "2", "each round of retries has half the rate of the round before";
         /// How the delay grows from one retry to the next.
-        "growth" growth: Growth => "exponential", "a fixed delay keeps the pressure up for as long as the target is \
-            down";
-        /// What is laid over the delay: full is uniform from zero to the delay, equal keeps half of it, decorrelated
+        "growth" growth: Growth => "exponential", "with a fixed delay the load stays the same for as long as the target is down";
+        /// The random part of the delay: full is uniform from zero to the delay, equal keeps half of it, decorrelated
         /// draws from the delay before.
         "jitter" jitter: Jitter => "full", "the widest spread needs the fewest attempts until all clients are served";
         /// Draws the delay between 1 − factor and 1 + factor times itself; stands in place of `jitter`.
         "jitterFactor" jitter_factor: Factor where Ratio::ZERO..=Ratio::ONE => "", "`jitter: full` spreads wider";
         /// Retries end once the delay, as it grows without `maxDelay`, exceeds this. A periodic client sets it to its
         /// period.
-        "stopBeyond" stop_beyond: OrOff<Duration> where MILLI..=DAY => "off", "only periodic work has another chance \
-            anyway";
+        "stopBeyond" stop_beyond: OrOff<Duration> where MILLI..=DAY => "off", "only periodic work is repeated in any case";
         /// How long one attempt may take.
         "attemptTimeout" attempt_timeout: OrOff<Duration> where MILLI..=DAY => "off", "the right value is the target's own \
             99th percentile, which a default cannot know; the deadline still bounds every attempt";
@@ -81,28 +76,25 @@ section! {
             is load without a chance of success";
         /// Whether a failure is retried that a layer below has already retried.
         "retryRetried" retry_retried: bool => "false", "retries at more than one layer multiply; one layer is enough";
-        /// Whether requests are retried although doing them twice may not be doing them once.
+        /// Whether requests that are not idempotent are retried.
         "retryNonIdempotent" retry_non_idempotent: bool => "false", "a payment made twice is worse than one that \
             failed";
-        /// Failures that are retried although they would not be by their nature.
+        /// Failures that are retried although they are not retried by default.
         "retryOn" retry_on: List<Signal> => "[]", "what is retried by default follows the rules for safe clients";
-        /// Failures that are not retried although they would be. Wins over the other lists.
+        /// Failures that are not retried although they are by default. Overrides the other lists.
         "neverRetryOn" never_retry_on: List<Signal> => "[]", "see `retryOn`";
-        /// Failures that count as rejections for load although they would not.
-        "rejections" rejections: List<Signal> => "[]", "429, 503, RESOURCE_EXHAUSTED, UNAVAILABLE, refused and broken \
-            connections and timeouts speak of load; a 500 speaks of the request";
-        /// Failures that do not count as rejections although they would.
+        /// Failures that count as signs of overload although they do not by default.
+        "rejections" rejections: List<Signal> => "[]", "429, 503, RESOURCE_EXHAUSTED, UNAVAILABLE, refused and broken connections and timeouts are signs of overload; a 500 most often is not";
+        /// Failures that do not count as signs of overload although they do by default.
         "notRejections" not_rejections: List<Signal> => "[]", "see `rejections`";
-        /// Failures that say that the caller's own allowance is used up: never retried, and no sign of load.
-        "quota" quota: List<Signal> => "[]", "a 429 and a RESOURCE_EXHAUSTED mean load more often than an allowance, \
-            and the mistake to take load for an allowance switches the guard's eyes off";
+        /// Failures that mean that the caller's own quota is used up: never retried, and not a sign of overload.
+        "quota" quota: List<Signal> => "[]", "a 429 and a RESOURCE_EXHAUSTED more often mean overload than a used-up quota, and overload that is listed here is hidden from the guard";
         /// The budget.
-        "budget" budget: Switch<Budget> => "on", "the one part that bounds the sum of all retries";
+        "budget" budget: Switch<Budget> => "on", "the only part that bounds the sum of all retries";
         /// The guard.
-        "guard" guard: Switch<Guard> => "on", "the part that notices that retries have become the cause";
+        "guard" guard: Switch<Guard> => "on", "notices when retries have become the cause of the overload";
         /// The breaker.
-        "breaker" breaker: Switch<Breaker> => "on", "calls that cannot succeed are answered at once and cost the \
-            target nothing";
+        "breaker" breaker: Switch<Breaker> => "on", "calls that cannot succeed fail at once and cost the target nothing";
         /// The throttle.
         "throttle" throttle: Switch<Throttle> => "off", "see the section";
         /// The bulkhead.
@@ -110,31 +102,29 @@ section! {
         /// Hedging.
         "hedge" hedge: Switch<Hedge> => "off", "see the section";
         /// Which of several endpoints an attempt goes to.
-        "endpoints" endpoints: Switch<Endpoints> => "on", "it acts only where the endpoints are known. Switched off, no \
-            endpoint is left out, and retries still go to another one";
+        "endpoints" endpoints: Switch<Endpoints> => "on", "it acts only where the endpoints are known. If it is off, no endpoint is ejected, but retries still go to another endpoint";
         /// Retry-After and the do-not-retry mark.
-        "gate" gate: Gate => "", "always there: a target's own word is obeyed";
+        "gate" gate: Gate => "", "always on: what the target asks for is obeyed";
         /// Which requests may be sent twice.
         "idempotency" idempotency: Idempotency => "", "see its keys";
-        /// How many bytes of a body are kept for a second sending; a longer one is sent once.
+        /// How many bytes of a request body are kept for a retry; a request with a longer body is sent only once.
         "replayLimit" replay_limit: Size where 0..=1024 * 1024 * 1024 => "64KiB", "holds nearly every interactive \
             request; a thousand calls under way keep 64 MiB at most";
         /// Whether requests carry the `retryguard-*` headers. Switch it off for third parties.
-        "tags" tags: bool => "true", "deadlines and criticality that end at the first hop protect no service behind it, and             a policy's services are mostly one's own";
-        /// How long a response's body may pause before it is given up. Without it, as long as an attempt may take, or
-        /// else the whole call. A caller's own deadline ends a body in any case.
-        "bodyTimeout" body_timeout: OrOff<Duration> where MILLI..=DAY => "", "a body that stalls holds its caller as an             answer that never comes does; one that goes on may be long";
-        /// How much a call matters that does not say so itself.
-        "criticality" criticality: Criticality => "critical", "what a person waits for; background work has to say \
-            that it is background work";
+        "tags" tags: bool => "true", "deadlines and criticality must reach every hop to protect the services behind the first one, and the services of a policy are usually your own";
+        /// How long a response body may pause before it is given up. By default as long as an attempt may take, or the whole
+        /// call if attempts have no timeout. The caller's own deadline always ends a body.
+        "bodyTimeout" body_timeout: OrOff<Duration> where MILLI..=DAY => "", "a stalled body blocks its caller like a missing answer does; a body that makes progress may be long";
+        /// The criticality of calls that do not state one themselves.
+        "criticality" criticality: Criticality => "critical", "most calls are made while a person waits; background work must be marked as such";
         /// How often periodic work towards the service is done.
         "period" period: OrOff<Duration> where Duration::from_millis(1)..=DAY => "off", "only a periodic client has one";
-        /// Features whose calls are refused: a switch that is thrown from afar.
-        "featuresOff" features_off: List<Text> where TextRule::Name => "[]", "nothing is switched off unasked";
+        /// Features whose calls are refused: a remote switch.
+        "featuresOff" features_off: List<Text> where TextRule::Name => "[]", "nothing is switched off by default";
         /// What the service does under load as a server.
         "server" server: Switch<Server> => "on", "it acts only where the server layer is installed, and a server \
             without a bound fails all requests at once instead of a few";
-        /// The services that it calls to serve a request. Only the linter reads it.
+        /// The services that this service calls to serve a request. Only the linter reads it.
         "calls" calls: List<Text> where TextRule::Name => "[]", "the policy cannot know it";
     }
 }
@@ -149,9 +139,8 @@ section! {
         /// Whether the gateway at the edge retries as well, by `defaults`.
         "gatewayRetries" gateway_retries: bool => "false", "retries at the edge multiply those of every layer \
             behind it";
-        /// How often a policy that was fetched from afar is looked for again.
-        "remotePeriod" remote_period: Duration where Duration::from_secs(1)..=DAY => "1m", "a change reaches a fleet \
-            within a minute, and ten thousand clients ask 170 times a second, answered from a cache";
+        /// How often a policy that comes from a policy server is fetched again.
+        "remotePeriod" remote_period: Duration where Duration::from_secs(1)..=DAY => "1m", "a change reaches a fleet within a minute, and ten thousand clients send 170 requests a second, which are answered from a cache";
     }
 }
 

@@ -16,7 +16,7 @@ services:
     server:
       inFlight: 20      # requests inside, all together; of these, background retries may fill 50 %, background
                         # first attempts 60 %, critical retries 90 %
-      retryAfter: 2s    # what refused clients are told, spread over as much again
+      retryAfter: 2s    # the Retry-After of refused clients, spread over as much again
       deadline: 5s      # no request is worked on for longer
 ";
 

@@ -45,7 +45,7 @@ enum Command {
     Report(matrix::Report),
     /// Runs the public contest of backoffs, and prints its result beside the reported one.
     Contest {
-        /// The seed of all chance.
+        /// The seed of all random numbers.
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// How often each contest is run.
@@ -56,7 +56,8 @@ enum Command {
     LibrarySpeed,
     /// Measures handlers with and without the store, on real servers: writes docs/evidence/store-benchmarks.md.
     StoreSpeed,
-    /// Measures the store with a million keys and a million events, and how far its tables grow: writes docs/evidence/store-growth.md.
+    /// Measures the store with a million keys and a million events, and how far its tables grow: writes
+    /// docs/evidence/store-growth.md.
     StoreGrowth,
     /// Kills servers and databases and makes other faults under the store's load: writes docs/evidence/store-faults.md. Fails where
     /// an effect was lost or happened twice.

@@ -43,7 +43,7 @@ pub(crate) struct Matrix {
     /// The factor on all durations.
     #[arg(long, default_value_t = 0.1)]
     time_scale: f64,
-    /// The seed of all chance.
+    /// The seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Warm-up, fault and recovery in seconds, such as 20+120+60, in place of those that are described.

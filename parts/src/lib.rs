@@ -1,5 +1,5 @@
 //! Real servers for tests: found on this machine, started on free ports in folders of their own, stopped by
-//! their id.
+//! their id. Besides, the comparison of generated files with the committed ones.
 //!
 //! `cargo xtask test` installs every part and says in the environment where it is; a part that is on the
 //! `PATH` is found without that. A test that needs one is ignored, with the part as the reason, and panics where it is run
@@ -26,11 +26,13 @@ mod envoy;
 mod haproxy;
 mod http;
 mod kubernetes;
+mod pages;
 mod port;
 mod postgres;
 mod process;
 mod prometheus;
 mod redis;
+pub mod storm;
 mod wait;
 
 use std::path::PathBuf;
@@ -41,6 +43,7 @@ pub use envoy::{Envoy, EnvoyPorts};
 pub use haproxy::{Haproxy, HaproxyPlaces};
 pub use http::status;
 pub use kubernetes::Kubernetes;
+pub use pages::{committed, root};
 pub use port::free_port;
 pub use postgres::Postgres;
 pub use process::Process;

@@ -37,7 +37,7 @@
 //!
 //! # What counts as a failure
 //!
-//! A failure that speaks of the endpoint's health ([`Failure::unhealthy`](crate::Failure::unhealthy)): not a bad request, not a
+//! A failure that is a sign of the endpoint's health ([`Failure::unhealthy`](crate::Failure::unhealthy)): not a bad request, not a
 //! used-up quota. A timeout, or an attempt that its caller no longer waits for, counts only if it had enough time, by the
 //! rules of [`target`](crate::target): a caller's own short deadline says nothing of an endpoint.
 //!
@@ -73,7 +73,7 @@ pub struct Settings {
     pub in_a_row: u32,
     /// How many times the failure share of its peers an endpoint's own must be.
     pub factor: Ratio,
-    /// The attempts after which an endpoint's failure share means something.
+    /// The attempts after which an endpoint's failure share is used.
     pub attempts: u32,
     /// How long an endpoint is left out the first time.
     pub out_for: Duration,

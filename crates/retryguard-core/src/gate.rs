@@ -15,7 +15,7 @@ use crate::{
 pub struct Settings {
     /// Whom a Retry-After holds back.
     pub scope: Scope,
-    /// The longest Retry-After that is believed. A target that answers with a day must not take a client
+    /// The longest Retry-After that is obeyed. A target that answers with a day must not take a client
     /// out of service for one.
     pub at_most: Duration,
     /// How far the calls that were held back are spread out afterwards, as a share of the wait.

@@ -39,9 +39,9 @@ pub struct Failure {
     pub kind: FailureKind,
     /// Another attempt could succeed, by the policy's reading.
     pub retryable: bool,
-    /// It speaks of load: the guard and the throttle count it as a rejection.
+    /// It is a sign of overload: the guard and the throttle count it as a rejection.
     pub rejection: bool,
-    /// It speaks of the target's health: the breaker counts it.
+    /// It is a sign of the target's health: the breaker counts it.
     pub unhealthy: bool,
     /// What the target, or the network, told us beside the failure.
     pub hints: Hints,
@@ -116,7 +116,7 @@ impl FailureKind {
         )
     }
 
-    /// Whether it speaks of load and not of the request.
+    /// Whether it is a sign of overload and not of a wrong request.
     #[must_use]
     pub const fn rejection(self) -> bool {
         matches!(

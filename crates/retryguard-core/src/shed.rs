@@ -19,7 +19,7 @@ use crate::{
 /// When a server sheds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Requests that are worked on or wait, all together. The bound for everything up to critical;
+    /// Requests that are in progress or wait, together. The bound for everything up to critical;
     /// critical-plus may use a tenth more.
     pub in_flight: u32,
     /// Whether the bound follows the time that requests take. It then starts at [`Settings::START`] and never exceeds
@@ -27,13 +27,13 @@ pub struct Settings {
     pub adaptive: bool,
     /// Requests that are worked on at once; the others wait. `None` for no queue of our own.
     pub working: Option<u32>,
-    /// The queue is too long when even the luckiest request of an interval waited longer than this.
+    /// The queue is too long when every request of an interval waited longer than this.
     pub queue_time: Duration,
     /// That interval.
     pub queue_interval: Duration,
     /// The processor is too busy above this share. `None` for not looking at it.
     pub processor: Option<Ratio>,
-    /// What a refused client is told to wait, before the spread.
+    /// The Retry-After of a refused client, before the spread.
     pub retry_after: Duration,
     /// How far the waits of refused clients are spread, as a share of the wait, so that they do not all come
     /// back at once.
@@ -134,7 +134,7 @@ impl Reason {
 pub struct Refused {
     /// Why.
     pub reason: Reason,
-    /// What the client is told to wait, spread already.
+    /// The Retry-After of the client, after the spread.
     pub retry_after: Duration,
 }
 
@@ -384,7 +384,7 @@ impl Shed {
         self.in_flight >= ((room + 1e-9) as u32).max(1)
     }
 
-    /// What a refused client is told to wait, before the spread: no longer than the queue that it met takes to shrink.
+    /// The Retry-After of a refused client, before the spread: no longer than the queue that it met takes to shrink.
     fn wait_for(&self, reason: Reason) -> Duration {
         match reason {
             Reason::QueueTime => (2 * self.standing).clamp(

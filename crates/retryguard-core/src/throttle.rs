@@ -1,4 +1,4 @@
-//! Adaptive client throttling: a client that is mostly rejected stops asking.
+//! Adaptive client throttling: a client whose requests are mostly rejected sends fewer of them.
 
 use std::time::Duration;
 

@@ -103,7 +103,7 @@ fn beyond(what: &str, limit: u64) -> String {
     }
 }
 
-/// What mends an error that depends on the state.
+/// What corrects an error that depends on the state.
 const EXCLUDE: &str =
     "let the guard exclude this state, or change the expression or the range of the variable";
 

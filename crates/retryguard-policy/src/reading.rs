@@ -19,6 +19,7 @@ pub use self::{
     shape::Shape,
 };
 pub use crate::{
+    classifier::GRPC_STATUS,
     diagnostics::Mistakes,
     kind::Kind,
     written::{entries, nearest, scalar, unknown_key, wrong},

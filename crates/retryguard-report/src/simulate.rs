@@ -31,7 +31,7 @@ pub struct Simulation {
     pub file: PathBuf,
     /// Names or paths of the policies that are compared; those of the file where there is none.
     pub policies: Vec<String>,
-    /// The seed of all chance.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// How often each policy is run; as the file says where this is `None`.
     pub replications: Option<u32>,

@@ -37,7 +37,7 @@ pub struct World {
     pub edges: Vec<Edge>,
     /// What goes wrong, and when.
     pub faults: Vec<Fault>,
-    /// The service that the headline numbers speak of.
+    /// The service that the headline numbers are about.
     pub focus: usize,
     /// The width of a step of the time lines.
     pub step: Duration,

@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     state: Apart<Mutex<State>>,
 }
 
-/// Whom the breaker's own changes are told.
+/// What receives the breaker's own changes.
 pub(crate) type Observer = Box<dyn Fn(breaker::State) + Send + Sync>;
 
 /// Chooses the delay before a retry: by its number and the policy's own delay.

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// The factor on all durations, 0.2 at the least.
     #[arg(long, default_value_t = 1.0)]
     time_scale: f64,
-    /// The seed of all chance.
+    /// The seed of all random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Warm-up, fault and recovery in seconds.

@@ -1,16 +1,13 @@
 //! Agreement with Storm on the models of the benchmark, at a size that fits a test.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use retryguard_model::{Constants, Model, Options, Outcome, Properties, Value, check};
+use retryguard_parts::storm;
 use serde_json::json;
 
-/// The Python that has stormpy, as `cargo xtask test` sets it.
-const PYTHON: &str = "RETRYGUARD_STORM_PYTHON";
-
-/// The models of the benchmark in which nothing can be reduced: a size that fits a test, and questions of every kind. They are meshes
+/// The models of the benchmark in which nothing can be reduced: a size that fits a test, and questions of every kind. They are
+/// meshes
 /// large enough that no state is cheap to take out.
 const PLAIN: &[(&str, &str, i64, &[&str])] = &[
     (
@@ -163,15 +160,15 @@ fn plain_models_agree_with_storm() {
                 .collect()
         })
         .collect();
-    let python = std::env::var(PYTHON)
-        .unwrap_or_else(|_| panic!("{PYTHON} is not set: run `cargo xtask test`, which installs Storm"));
+    let python = storm::python();
     let asked: Vec<serde_json::Value> = PLAIN
         .iter()
         .map(|(name, constant, value, properties)| {
             json!({"model": file(name), "constants": format!("{constant}={value}"), "properties": properties})
         })
         .collect();
-    for (((name, _, _, properties), ours), answer) in PLAIN.iter().zip(found).zip(ask(&python, &asked)) {
+    for (((name, _, _, properties), ours), answer) in PLAIN.iter().zip(found).zip(storm::ask(&python, &asked))
+    {
         let theirs = answer["values"]
             .as_array()
             .unwrap_or_else(|| panic!("{name}: {answer}"));
@@ -200,31 +197,4 @@ fn agree(theirs: &serde_json::Value, ours: &Outcome) -> bool {
         (Some(a), Outcome::Number(b)) => (a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1e-9),
         _ => false,
     }
-}
-
-/// Asks Storm all jobs in one process.
-fn ask(python: &str, jobs: &[serde_json::Value]) -> Vec<serde_json::Value> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/retryguard-model/tests/storm.py");
-    let mut child = Command::new(python)
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the interpreter starts");
-    let mut input = child.stdin.take().expect("a pipe");
-    let lines: String = jobs.iter().map(|job| format!("{job}\n")).collect();
-    let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
-    let output = child.wait_with_output().expect("the interpreter ends");
-    writer
-        .join()
-        .expect("the writer ends")
-        .expect("all jobs were read");
-    let answers: Vec<serde_json::Value> = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| line.strip_prefix("ANSWER "))
-        .map(|line| serde_json::from_str(line).expect("an answer is JSON"))
-        .collect();
-    assert_eq!(answers.len(), jobs.len(), "Storm answered every job");
-    answers
 }

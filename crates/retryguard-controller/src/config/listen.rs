@@ -96,9 +96,7 @@ impl Listen {
                     Some(place.path(text))
                 };
                 let (certificate, key) = (file("certificate"), file("key"));
-                let client_ca = tls
-                    .text("clientCa", "the path of a PEM file", mistakes)
-                    .map(|path| place.path(path));
+                let client_ca = place.pem_file("clientCa", &mut tls, mistakes);
                 tls.close(mistakes);
                 certificate.zip(key).map(|(certificate, key)| {
                     Some(Tls {
@@ -109,9 +107,7 @@ impl Listen {
                 })
             }
         };
-        let token_file = block
-            .text("tokenFile", "the path of a file with the token", mistakes)
-            .map(|path| place.path(path));
+        let token_file = place.token_file(block, mistakes);
         Some(Self {
             address: address?,
             tls: tls?,

@@ -264,6 +264,23 @@ impl Place<'_> {
     pub(crate) fn path(&self, written: &str) -> PathBuf {
         self.folder.join(written)
     }
+
+    /// The key `tokenFile`.
+    pub(crate) fn token_file(&self, block: &mut Block<'_>, mistakes: &mut Mistakes) -> Option<PathBuf> {
+        let path = block.text("tokenFile", "the path of a file with the token", mistakes)?;
+        Some(self.path(path))
+    }
+
+    /// A key that names a PEM file.
+    pub(crate) fn pem_file(
+        &self,
+        key: &'static str,
+        block: &mut Block<'_>,
+        mistakes: &mut Mistakes,
+    ) -> Option<PathBuf> {
+        let path = block.text(key, "the path of a PEM file", mistakes)?;
+        Some(self.path(path))
+    }
 }
 
 fn policy(block: &mut Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Policy {

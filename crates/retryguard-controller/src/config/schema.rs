@@ -21,16 +21,9 @@ const KEYS: &str = include_str!("schema/keys.txt");
 /// Where an example has mistakes, which a test rules out.
 #[must_use]
 pub fn shape() -> Shape {
-    let mut shape = Shape::default();
-    for example in EXAMPLES {
-        let read = shape.add(example, |root, mistakes| {
-            super::configuration(root, Path::new("."), mistakes);
-        });
-        if let Err(mistakes) = read {
-            panic!("an example of a configuration has mistakes:\n{mistakes}");
-        }
-    }
-    shape
+    Shape::of_examples(&EXAMPLES, |root, mistakes| {
+        super::configuration(root, Path::new("."), mistakes);
+    })
 }
 
 /// The JSON schema of `controller.yaml`, for editors. It knows keys, types and ranges; what needs two keys at once only
@@ -57,54 +50,24 @@ pub fn reference() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::PathBuf};
-
     use super::*;
     use crate::config::Config;
 
-    fn docs(name: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../docs")
-            .join(name)
-    }
-
     #[test]
     fn the_committed_pages_are_the_readers() {
-        for (name, text) in [
-            ("controller.schema.json", schema()),
-            ("controller-keys.md", reference()),
-        ] {
-            let path = docs(name);
-            if std::env::var_os("RETRYGUARD_REGENERATE").is_some() {
-                fs::write(&path, &text).unwrap();
-            }
-            let committed = fs::read_to_string(&path).unwrap_or_default();
-            assert!(
-                committed == text,
-                "docs/{name} is out of date: run RETRYGUARD_REGENERATE=1 cargo test -p retryguard-controller schema"
-            );
-        }
+        retryguard_parts::committed("docs/controller.schema.json", &schema());
+        retryguard_parts::committed("docs/controller-keys.md", &reference());
     }
 
     #[test]
-    fn every_key_has_a_text_and_every_text_a_key() {
-        let texts = KeyTexts::new(KEYS);
-        let paths = shape().paths();
-        assert!(paths.len() > 150, "{}", paths.len());
-        let silent: Vec<_> = paths.iter().filter(|path| texts.get(path).is_none()).collect();
-        assert!(silent.is_empty(), "keys.txt says nothing of {silent:#?}");
-        assert!(shape().reference(&texts).contains("| key |"));
-        assert_eq!(texts.unused(), Vec::<&str>::new());
-    }
-
-    /// The default of every key, written out, gives the configuration that leaves it out.
-    #[test]
-    fn every_stated_default_is_the_one_in_force() {
+    fn every_key_has_a_text_and_every_stated_default_is_in_force() {
+        let shape = shape();
+        assert!(shape.paths().len() > 150, "{}", shape.paths().len());
         let parse = |text: &str| {
             let config = Config::parse(text, Path::new(".")).ok()?;
             Some(format!("{config:?}"))
         };
-        let wrong = shape().wrong_defaults(&EXAMPLES, &KeyTexts::new(KEYS), &parse);
+        let wrong = shape.disagreements(&EXAMPLES, &KeyTexts::new(KEYS), &parse);
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 }

@@ -22,29 +22,29 @@ pub struct Target {
     /// The least gain for which a retry is worth sending.
     pub price: Ratio,
     /// How `prometheus` finds it.
-    pub prometheus: Option<source::prometheus::Target>,
+    pub prometheus: Option<source::prometheus::PrometheusTarget>,
     /// How `scrape` finds it.
-    pub scrape: Option<source::scrape::Target>,
+    pub scrape: Option<source::scrape::ScrapeTarget>,
     /// How `cloudwatch` finds it.
-    pub cloudwatch: Option<source::cloudwatch::Target>,
+    pub cloudwatch: Option<source::cloudwatch::CloudWatchTarget>,
     /// How `envoy-rtds` addresses it.
-    pub envoy_rtds: Option<actuator::envoy::Target>,
+    pub envoy_rtds: Option<actuator::envoy::EnvoyTarget>,
     /// How `envoy-admin` addresses it.
-    pub envoy_admin: Option<actuator::envoy::Target>,
+    pub envoy_admin: Option<actuator::envoy::EnvoyTarget>,
     /// How `grpc-xds` addresses it.
-    pub grpc_xds: Option<actuator::grpc_xds::Target>,
+    pub grpc_xds: Option<actuator::grpc_xds::GrpcXdsTarget>,
     /// How `haproxy` addresses it.
-    pub haproxy: Option<actuator::haproxy::Target>,
+    pub haproxy: Option<actuator::haproxy::HaproxyTarget>,
     /// How `istio` addresses it.
-    pub istio: Option<actuator::istio::Target>,
+    pub istio: Option<actuator::istio::IstioTarget>,
     /// How `gateway-api` addresses it.
-    pub gateway_api: Option<actuator::gateway_api::Target>,
+    pub gateway_api: Option<actuator::gateway_api::GatewayApiTarget>,
     /// How `linkerd` addresses it.
-    pub linkerd: Option<actuator::linkerd::Target>,
+    pub linkerd: Option<actuator::linkerd::LinkerdTarget>,
     /// How `aws` addresses it.
-    pub aws: Option<actuator::aws::Target>,
+    pub aws: Option<actuator::aws::AwsTarget>,
     /// How `policy-server` addresses it.
-    pub policy_server: Option<actuator::policy_server::Target>,
+    pub policy_server: Option<actuator::policy_server::PolicyServerTarget>,
 }
 
 impl Target {
@@ -168,11 +168,11 @@ fn read_sources(
         has,
         only && has,
         mistakes,
-        |inner, mistakes| source::prometheus::Target::read(&name, delay, inner, mistakes),
+        |inner, mistakes| source::prometheus::PrometheusTarget::read(&name, delay, inner, mistakes),
     );
     let has = sources.scrape.is_some();
     target.scrape = part(block, "scrape", has, only && has, mistakes, |inner, mistakes| {
-        source::scrape::Target::read(&name, delay, inner, mistakes)
+        source::scrape::ScrapeTarget::read(&name, delay, inner, mistakes)
     });
     let has = sources.cloudwatch.is_some();
     target.cloudwatch = part(
@@ -181,7 +181,7 @@ fn read_sources(
         has,
         only && has,
         mistakes,
-        |inner, mistakes| source::cloudwatch::Target::read(&name, inner, mistakes),
+        |inner, mistakes| source::cloudwatch::CloudWatchTarget::read(&name, inner, mistakes),
     );
     let blocks = [
         target.prometheus.is_some(),
@@ -207,59 +207,58 @@ fn read_actuators(
 ) {
     let words = actuators.configured();
     let name = target.name.as_str().to_owned();
-    let has = |word: &str| words.contains(&word);
-    let only = |word: &str| words == [word];
-    let key = "envoy-rtds";
-    target.envoy_rtds = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-        actuator::envoy::Target::read(&name, inner, mistakes)
-    });
-    let key = "envoy-admin";
-    target.envoy_admin = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-        actuator::envoy::Target::read(&name, inner, mistakes)
-    });
-    let key = "grpc-xds";
-    target.grpc_xds = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-        actuator::grpc_xds::Target::read(&name, inner, mistakes)
-    });
-    let key = "haproxy";
-    target.haproxy = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-        actuator::haproxy::Target::read(&name, inner, mistakes)
-    });
-    let key = "istio";
-    target.istio = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-        actuator::istio::Target::read(&name, inner, mistakes)
-    });
-    let key = "gateway-api";
-    target.gateway_api = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-        actuator::gateway_api::Target::read(&name, inner, mistakes)
-    });
-    let key = "linkerd";
-    target.linkerd = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-        actuator::linkerd::Target::read(&name, inner, mistakes)
-    });
-    let key = "aws";
-    target.aws = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-        actuator::aws::Target::read(&name, inner, mistakes)
-    });
-    let key = "policy-server";
-    target.policy_server = part(block, key, has(key), only(key), mistakes, |inner, mistakes| {
-        actuator::policy_server::Target::read(&name, inner, mistakes)
-    });
-    let driven = target.envoy_rtds.is_some()
-        || target.envoy_admin.is_some()
-        || target.grpc_xds.is_some()
-        || target.haproxy.is_some()
-        || target.istio.is_some()
-        || target.gateway_api.is_some()
-        || target.linkerd.is_some()
-        || target.aws.is_some()
-        || target.policy_server.is_some();
-    if !driven && words.len() > 1 {
+    let mut own = OwnBlocks {
+        block,
+        name: &name,
+        configured: &words,
+    };
+    target.envoy_rtds = own.read("envoy-rtds", actuator::envoy::EnvoyTarget::read, mistakes);
+    target.envoy_admin = own.read("envoy-admin", actuator::envoy::EnvoyTarget::read, mistakes);
+    target.grpc_xds = own.read("grpc-xds", actuator::grpc_xds::GrpcXdsTarget::read, mistakes);
+    target.haproxy = own.read("haproxy", actuator::haproxy::HaproxyTarget::read, mistakes);
+    target.istio = own.read("istio", actuator::istio::IstioTarget::read, mistakes);
+    target.gateway_api = own.read(
+        "gateway-api",
+        actuator::gateway_api::GatewayApiTarget::read,
+        mistakes,
+    );
+    target.linkerd = own.read("linkerd", actuator::linkerd::LinkerdTarget::read, mistakes);
+    target.aws = own.read("aws", actuator::aws::AwsTarget::read, mistakes);
+    target.policy_server = own.read(
+        "policy-server",
+        actuator::policy_server::PolicyServerTarget::read,
+        mistakes,
+    );
+    if target.actuators().is_empty() && words.len() > 1 {
         mistakes.add(
             at,
             format!("`{name}` has no actuator"),
             format!("give it a block of {}", words.join(" or ")),
         );
+    }
+}
+
+/// What a target writes under the names of actuators.
+struct OwnBlocks<'a, 'b> {
+    block: &'a mut Block<'b>,
+    name: &'a str,
+    /// The actuators of the file.
+    configured: &'a [&'static str],
+}
+
+impl OwnBlocks<'_, '_> {
+    fn read<T>(
+        &mut self,
+        key: &'static str,
+        read: fn(&str, &mut Block<'_>, &mut Mistakes) -> Option<T>,
+        mistakes: &mut Mistakes,
+    ) -> Option<T> {
+        let configured = self.configured.contains(&key);
+        let only = self.configured == [key];
+        let name = self.name;
+        part(self.block, key, configured, only, mistakes, |inner, mistakes| {
+            read(name, inner, mistakes)
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use retryguard_controller::adapters::actuator::grpc_xds::GrpcXds;
-use retryguard_controller::config::actuator::grpc_xds::{Settings, Target};
+use retryguard_controller::config::actuator::grpc_xds::{GrpcXdsSettings, GrpcXdsTarget};
 use retryguard_controller::config::listen::Listen;
 use retryguard_controller::domain::state::{Change, Observed, RetryState};
 use retryguard_controller::domain::target::TargetName;
@@ -123,8 +123,8 @@ impl World {
         .await;
     }
 
-    fn target(&self) -> Target {
-        Target {
+    fn target(&self) -> GrpcXdsTarget {
+        GrpcXdsTarget {
             service: "reviews".to_owned(),
             host: "127.0.0.1".to_owned(),
             port: self.service,
@@ -136,8 +136,8 @@ impl World {
     }
 }
 
-fn settings(port: u16) -> Settings {
-    Settings {
+fn settings(port: u16) -> GrpcXdsSettings {
+    GrpcXdsSettings {
         listen: Listen {
             address: SocketAddr::from(([127, 0, 0, 1], port)),
             tls: None,
@@ -148,7 +148,7 @@ fn settings(port: u16) -> Settings {
     }
 }
 
-async fn actuator(settings: &Settings, target: Target) -> GrpcXds {
+async fn actuator(settings: &GrpcXdsSettings, target: GrpcXdsTarget) -> GrpcXds {
     // A server that was dropped a moment ago may still hold the port.
     for _ in 0..1_200 {
         let targets = vec![(TargetName::new("reviews"), target.clone())];

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::extract::State;
 use http::StatusCode;
 use retryguard_controller::adapters::actuator::haproxy::Haproxy as Actuating;
-use retryguard_controller::config::actuator::haproxy::{Settings, Target};
+use retryguard_controller::config::actuator::haproxy::{HaproxySettings, HaproxyTarget};
 use retryguard_controller::domain::state::{Change, Observed, RetryState};
 use retryguard_controller::domain::target::TargetName;
 use retryguard_controller::reconcile::actuator::{Actuator as _, ActuatorError};
@@ -79,11 +79,11 @@ fn haproxy(service: &Service) -> Haproxy {
 }
 
 fn actuator(proxy: &Haproxy, backends: &[&str]) -> Actuating {
-    let settings = Settings {
+    let settings = HaproxySettings {
         sockets: vec![proxy.places().socket.to_string_lossy().into_owned()],
         map: proxy.places().map.to_string_lossy().into_owned(),
     };
-    let target = Target {
+    let target = HaproxyTarget {
         backends: backends.iter().map(|name| (*name).to_owned()).collect(),
     };
     Actuating::start(&settings, vec![(TargetName::new("shop"), target)]).unwrap()
@@ -185,7 +185,7 @@ async fn a_socket_or_a_map_that_is_missing_is_named() {
     let service = Service::start(true).await;
     let proxy = haproxy(&service);
     let with = |socket: &str, map: &str| {
-        let settings = Settings {
+        let settings = HaproxySettings {
             sockets: vec![socket.to_owned()],
             map: map.to_owned(),
         };

@@ -17,7 +17,7 @@ pub struct Batch {
     pub stores: Stores,
     /// The factor on all durations.
     pub time_scale: f64,
-    /// The seed of all chance.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Phases in place of those that are described for a fault.
     pub phases: Option<Phases>,

@@ -17,7 +17,7 @@ const LONGEST_MICROS: u64 = 600_000_000;
 /// What became of one order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Paid, and the user was told so in time.
+    /// Paid, and the user got the answer in time.
     Paid,
     /// Refused at the door: shed or turned away before any work.
     Shed,

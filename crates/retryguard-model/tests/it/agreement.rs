@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use retryguard_model::{Constants, Format, Model, Options, Outcome, Properties, Value, Which, check, export};
+use retryguard_parts::storm;
 use serde_json::json;
-
-use crate::jobs;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -66,7 +65,7 @@ fn chains() -> Vec<(String, String, Vec<String>)> {
 #[test]
 #[ignore = "needs Storm"]
 fn small_chains_agree_with_storm() {
-    let python = jobs::python();
+    let python = storm::python();
     let chains = chains();
     assert!(chains.len() >= 20);
     let asked: Vec<_> = chains
@@ -77,7 +76,7 @@ fn small_chains_agree_with_storm() {
         })
         .collect();
     let mut disagreements = Vec::new();
-    for ((path, text, properties), answer) in chains.iter().zip(jobs::ask(&python, &asked)) {
+    for ((path, text, properties), answer) in chains.iter().zip(storm::ask(&python, &asked)) {
         let Some(theirs) = answer["values"].as_array() else {
             disagreements.push(format!("{path}: {answer}"));
             continue;
@@ -148,7 +147,7 @@ fn instances_agree(size: impl Fn(&str) -> String, chosen: &[Instance]) {
 
 /// Asks Storm for `theirs` and us for `own`, two forms of one model.
 fn compare(theirs: impl Fn(&str) -> String, own: impl Fn(&str) -> String, chosen: &[Instance]) {
-    let python = jobs::python();
+    let python = storm::python();
     let properties: Vec<String> = ["total_time", "contention_time"]
         .iter()
         .map(|reward| format!("R{{\"{reward}\"}}=? [ F served=MAX_REQ ]"))
@@ -175,7 +174,7 @@ fn compare(theirs: impl Fn(&str) -> String, own: impl Fn(&str) -> String, chosen
     }
     for ((text, constants), (answer, job)) in instances
         .iter()
-        .zip(jobs::ask(&python, &asked).iter().zip(&asked))
+        .zip(storm::ask(&python, &asked).iter().zip(&asked))
     {
         let theirs = answer["values"]
             .as_array()
@@ -212,14 +211,16 @@ fn retry_agrees_with_storm_at_full_size() {
     instances_agree(str::to_owned, &corners);
 }
 
-/// What a foreign tool can build of a breaker: a stopped timer forgets its phase, and reopenings are counted until the largest timeout is
+/// What a foreign tool can build of a breaker: a stopped timer forgets its phase, and reopenings are counted until the largest
+/// timeout is
 /// reached. Neither changes a value.
 fn buildable(text: &str) -> String {
     text.replace("const bool TIDY = false;", "const bool TIDY = true;")
         .replace("const int MAX_REOPEN = 1000;", "const int MAX_REOPEN = 3;")
 }
 
-/// With Table I's numbers: Storm takes a quarter of a minute for 1.6 million states, we are asked for the model as written. `cargo xtask
+/// With Table I's numbers: Storm takes a quarter of a minute for 1.6 million states, we are asked for the model as written.
+/// `cargo xtask
 /// agree-model` asks for all instances, of the dynamic one too.
 #[test]
 #[ignore = "needs Storm"]
@@ -290,7 +291,7 @@ fn a_reduced_chain_says_what_the_whole_one_says() {
     }
     let dot = exported(REDUCIBLE, Format::Dot, Which::Reduced);
     assert_eq!(dot.matches("label=\"(").count(), states(&reduced));
-    let python = jobs::python();
+    let python = storm::python();
     let scratch = tempfile::tempdir().unwrap();
     let path = |name: &str, text: &str| {
         let path = scratch.path().join(name);
@@ -303,7 +304,7 @@ fn a_reduced_chain_says_what_the_whole_one_says() {
     ];
     let properties = OF_REDUCIBLE.map(str::to_owned);
     let own = one_by_one(REDUCIBLE, &properties, &Constants::new(), true);
-    for answer in jobs::ask(&python, &asked) {
+    for answer in storm::ask(&python, &asked) {
         let theirs = answer["values"].as_array().unwrap_or_else(|| panic!("{answer}"));
         for ((property, theirs), ours) in OF_REDUCIBLE.iter().zip(theirs).zip(&own) {
             assert!(agree(theirs, ours), "{property}: Storm {theirs}, we {ours:?}");
@@ -315,7 +316,7 @@ fn a_reduced_chain_says_what_the_whole_one_says() {
 #[test]
 #[ignore = "needs Storm"]
 fn an_exported_chain_is_read_by_storm() {
-    let python = jobs::python();
+    let python = storm::python();
     let text = std::fs::read_to_string(folder("tests/chains/queue.prism")).unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("queue.drn");
@@ -328,7 +329,7 @@ fn an_exported_chain_is_read_by_storm() {
     ]
     .map(str::to_owned)
     .to_vec();
-    let answer = jobs::ask(
+    let answer = storm::ask(
         &python,
         &[json!({"model": path, "properties": properties, "drn": true})],
     )

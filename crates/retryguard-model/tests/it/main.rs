@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops there")]
 
 mod agreement;
-mod jobs;
 mod language;
 mod limits;
 mod paths;

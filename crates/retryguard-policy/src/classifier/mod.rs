@@ -3,7 +3,7 @@
 //! By the rules for safe clients: client errors are never retried, used-up quotas never, server errors and
 //! network errors yes, timeouts too (budget, guard and idempotency are the care that they need), 429 and 503
 //! by their Retry-After. Three readings are kept apart, because they answer three questions: is another
-//! attempt worth it (`retryable`), does the failure speak of load (`rejection`, what the guard and the
+//! attempt worth it (`retryable`), is the failure a sign of overload (`rejection`, what the guard and the
 //! throttle count), is the target unwell (`unhealthy`, what the breaker counts).
 
 mod signal;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use retryguard_core::outcome::{Failure, FailureKind, Hints, Outcome};
 
+pub use signal::GRPC_STATUS;
 pub(crate) use signal::Signal;
 pub(crate) use table::{Lists, Reading, Table};
 
@@ -106,7 +107,7 @@ impl Default for Classifier {
     }
 }
 
-/// The overload mark speaks of load whatever it came with: a server that sheds behind a 500 is still one
+/// The overload mark is a sign of overload whatever it came with: a server that sheds behind a 500 is still one
 /// that sheds.
 ///
 /// `limits_callers` is for 429 and RESOURCE_EXHAUSTED without the mark. They count as load, yet they are most often

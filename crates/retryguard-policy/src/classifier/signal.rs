@@ -17,8 +17,8 @@ pub(crate) enum Signal {
     Kind(usize),
 }
 
-/// gRPC's status codes in the order of their numbers.
-pub(crate) const GRPC_CODES: [&str; 17] = [
+/// gRPC's status codes in the order of their numbers, `OK` first.
+pub const GRPC_STATUS: [&str; 17] = [
     "OK",
     "CANCELLED",
     "UNKNOWN",
@@ -54,7 +54,7 @@ impl Signal {
         }
         // OK is not a failure, so it cannot be listed.
         let code = (1u8..)
-            .zip(&GRPC_CODES[1..])
+            .zip(&GRPC_STATUS[1..])
             .find(|(_, name)| **name == word)
             .map(|(code, _)| Self::Code(code));
         let kind = || FailureKind::ALL.iter().position(|kind| kind.as_str() == word);
@@ -63,7 +63,7 @@ impl Signal {
 
     /// Every word that names a signal, for the nearest one to a mistyped word.
     pub(crate) fn words() -> impl Iterator<Item = &'static str> {
-        GRPC_CODES[1..]
+        GRPC_STATUS[1..]
             .iter()
             .copied()
             .chain(FailureKind::ALL.iter().map(|kind| kind.as_str()))
@@ -76,7 +76,7 @@ impl Signal {
     }
 
     /// Whether it names what another attempt cannot help: a request at fault, a used-up quota, a caller that
-    /// has gone. Not 408 and 429, which speak of time and load.
+    /// has gone. Not 408 and 429, which are signs of slowness and load.
     pub(crate) fn is_hopeless(self) -> bool {
         let kind = match self {
             Self::Status(status) => table::status_by_default(usize::from(status)).kind,
@@ -96,7 +96,7 @@ impl std::fmt::Display for Signal {
         match self {
             Self::Status(status) => write!(f, "{status}"),
             Self::Class(class) => write!(f, "{class}xx"),
-            Self::Code(code) => f.write_str(GRPC_CODES[usize::from(*code)]),
+            Self::Code(code) => f.write_str(GRPC_STATUS[usize::from(*code)]),
             Self::Kind(kind) => f.write_str(FailureKind::ALL[*kind].as_str()),
         }
     }

@@ -2,7 +2,7 @@
 
 use retryguard_core::outcome::{Failure, FailureKind, Hints};
 
-use super::signal::{GRPC_CODES, Signal};
+use super::signal::{GRPC_STATUS, Signal};
 
 const STATUSES: usize = 200;
 const FIRST_STATUS: u16 = 400;
@@ -51,7 +51,7 @@ impl Reading {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) statuses: [Reading; STATUSES],
-    pub(crate) codes: [Reading; GRPC_CODES.len()],
+    pub(crate) codes: [Reading; GRPC_STATUS.len()],
     pub(crate) kinds: [Reading; KINDS],
 }
 
@@ -150,7 +150,7 @@ pub(super) fn status_by_default(status: usize) -> Reading {
 
 /// What a gRPC code says.
 pub(super) fn code_by_default(code: usize) -> Reading {
-    let kind = match GRPC_CODES[code] {
+    let kind = match GRPC_STATUS[code] {
         "CANCELLED" => FailureKind::Cancelled,
         "DEADLINE_EXCEEDED" => FailureKind::Timeout,
         "RESOURCE_EXHAUSTED" | "UNAVAILABLE" => FailureKind::Overload,
@@ -159,7 +159,7 @@ pub(super) fn code_by_default(code: usize) -> Reading {
     };
     Reading {
         // A lost race between two writers is worth another attempt, yet the target is perfectly well.
-        unhealthy: kind.unhealthy() && GRPC_CODES[code] != "ABORTED",
+        unhealthy: kind.unhealthy() && GRPC_STATUS[code] != "ABORTED",
         ..Reading::of(kind)
     }
 }

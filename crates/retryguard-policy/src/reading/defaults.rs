@@ -5,6 +5,25 @@ use serde_json::{Map, Value};
 use super::{Body, KeyTexts, Mistakes, Node, Shape, read};
 
 impl Shape {
+    /// What the texts of the keys and the reader disagree about: keys without a text, texts without a key, and
+    /// [defaults](Self::wrong_defaults) that are not in force.
+    #[must_use]
+    pub fn disagreements(
+        &self,
+        examples: &[&str],
+        texts: &KeyTexts<'_>,
+        parse: &dyn Fn(&str) -> Option<String>,
+    ) -> Vec<String> {
+        let paths = self.paths().into_iter();
+        let silent = paths.filter(|path| texts.get(path).is_none());
+        let mut all: Vec<String> = silent.map(|path| format!("{path}: has no text")).collect();
+        all.extend(self.wrong_defaults(examples, texts, parse));
+        // The reference also uses the texts of blocks.
+        let _ = self.reference(texts);
+        all.extend(texts.unused().iter().map(|path| format!("{path}: no such key")));
+        all
+    }
+
     /// The keys whose stated default, written out, does not give the same as leaving the key out, or is never compared.
     ///
     /// `parse` reads a whole file and gives its result in a form that can be compared, or `None` where the file has mistakes. Each
@@ -157,5 +176,14 @@ mod tests {
             ["targets.NAME.least: 2 (1 compared)"]
         );
         assert_eq!(wrong("quiet | x | `maybe`"), ["quiet: maybe (0 compared)"]);
+        let texts = "quiet | x | `true`\ntargets | y | none\nloud | z | none";
+        assert_eq!(
+            shape.disagreements(&[example], &KeyTexts::new(texts), &parse),
+            [
+                "targets.NAME.least: has no text",
+                "quiet: true (1 compared)",
+                "loud: no such key"
+            ]
+        );
     }
 }

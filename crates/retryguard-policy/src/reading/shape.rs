@@ -26,6 +26,21 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// The shape of a file whose reader accepts these examples, which together write every block.
+    ///
+    /// # Panics
+    /// Where an example has mistakes.
+    #[must_use]
+    pub fn of_examples(examples: &[&str], reader: impl Fn(&Node, &mut Mistakes)) -> Self {
+        let mut shape = Self::default();
+        for example in examples {
+            if let Err(mistakes) = shape.add(example, &reader) {
+                panic!("an example has mistakes:\n{mistakes}");
+            }
+        }
+        shape
+    }
+
     /// Reads an example and adds what its reader asked for.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ pub struct Run {
     pub lines: TimeLine,
     /// Events that were handled.
     pub events: u64,
-    /// The service that the headline numbers speak of.
+    /// The service that the headline numbers are about.
     pub focus: usize,
 }
 

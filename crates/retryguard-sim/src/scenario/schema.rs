@@ -22,17 +22,10 @@ const KEYS: &str = include_str!("schema/keys.txt");
 /// Where an example has mistakes, which a test rules out.
 #[must_use]
 pub fn shape() -> Shape {
-    let mut shape = Shape::default();
-    for example in EXAMPLES {
-        let read = shape.add(example, |root, mistakes| {
-            let mut load = |path: &str| Err(format!("{path} is not there"));
-            scenario(root, "example", &mut load, mistakes);
-        });
-        if let Err(mistakes) = read {
-            panic!("an example of a scenario has mistakes:\n{mistakes}");
-        }
-    }
-    shape
+    Shape::of_examples(&EXAMPLES, |root, mistakes| {
+        let mut load = |path: &str| Err(format!("{path} is not there"));
+        scenario(root, "example", &mut load, mistakes);
+    })
 }
 
 /// The JSON schema of a scenario file, for editors. It knows keys, types and ranges; what needs two keys at once only
@@ -58,61 +51,32 @@ pub fn reference() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
-
     use super::*;
-
-    fn docs(name: &str) -> std::path::PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../docs")
-            .join(name)
-    }
 
     #[test]
     fn the_committed_pages_are_the_readers() {
-        for (name, text) in [
-            ("scenario.schema.json", schema()),
-            ("scenario-keys.md", reference()),
-        ] {
-            let path = docs(name);
-            if std::env::var_os("RETRYGUARD_REGENERATE").is_some() {
-                fs::write(&path, &text).unwrap();
-            }
-            let committed = fs::read_to_string(&path).unwrap_or_default();
-            assert!(
-                committed == text,
-                "docs/{name} is out of date: run RETRYGUARD_REGENERATE=1 cargo test -p retryguard-sim schema"
-            );
-        }
+        retryguard_parts::committed("docs/scenario.schema.json", &schema());
+        retryguard_parts::committed("docs/scenario-keys.md", &reference());
     }
 
     #[test]
-    fn every_key_has_a_text_and_every_text_a_key() {
-        let texts = KeyTexts::new(KEYS);
-        let paths = shape().paths();
-        assert!(paths.len() > 150, "{}", paths.len());
-        let silent: Vec<_> = paths.iter().filter(|path| texts.get(path).is_none()).collect();
-        assert!(silent.is_empty(), "keys.txt says nothing of {silent:#?}");
-        assert!(shape().reference(&texts).contains("| key |"));
-        assert_eq!(texts.unused(), Vec::<&str>::new());
-    }
-
-    /// The default of every key, written out, gives the scenario that leaves it out.
-    #[test]
-    fn every_stated_default_is_the_one_in_force() {
+    fn every_key_has_a_text_and_every_stated_default_is_in_force() {
+        let shape = shape();
+        assert!(shape.paths().len() > 150, "{}", shape.paths().len());
         let parse = |text: &str| {
             let mut load = |path: &str| Err(format!("{path} is not there"));
             let scenario = Scenario::parse(text, "example", &mut load).ok()?;
             Some(format!("{scenario:?}"))
         };
-        let wrong = shape().wrong_defaults(&EXAMPLES, &KeyTexts::new(KEYS), &parse);
+        let wrong = shape.disagreements(&EXAMPLES, &KeyTexts::new(KEYS), &parse);
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
     /// The page is written by hand; a key that it does not name is one that users cannot find.
     #[test]
     fn the_page_names_every_key() {
-        let page = fs::read_to_string(docs("scenarios.md")).unwrap();
+        let page = retryguard_parts::root().join("docs/scenarios.md");
+        let page = std::fs::read_to_string(page).unwrap();
         let words: Vec<&str> = page
             .split(|letter: char| !letter.is_ascii_alphanumeric())
             .collect();

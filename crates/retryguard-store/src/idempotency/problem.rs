@@ -31,7 +31,7 @@ pub(super) enum Problem {
     TooLate,
 }
 
-/// When to come back, where time mends it. Whole seconds; the first request is usually answered sooner.
+/// When to come back, where waiting helps. Whole seconds; the first request is usually answered sooner.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Problem {

@@ -34,7 +34,7 @@ pub struct Settings {
     pub poll: Duration,
     /// How long published events are kept to be looked at; none are kept where it is zero.
     pub keep: Duration,
-    /// How often published events that are old enough are deleted and the gauges are told.
+    /// How often published events that are old enough are deleted and the gauges are updated.
     pub housekeeping: Duration,
 }
 

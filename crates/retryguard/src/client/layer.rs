@@ -10,7 +10,7 @@ use crate::{handle::TargetHandle, protocol::Plain, shared::Shared};
 
 /// Runs a policy around every service that it wraps. All of them, and all their clones, share one target. So do other
 /// layers that are made from the same [`Policy`] (or a clone of it) for a service of the same name: two clients of one
-/// service know the same of it, and its metrics speak of one state. A policy that is parsed anew has targets of its
+/// service share what they know of it, and its metrics show one state. A policy that is parsed anew has targets of its
 /// own; [`LivePolicy`](crate::remote::LivePolicy) keeps its targets through changes.
 ///
 /// ```

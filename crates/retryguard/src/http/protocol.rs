@@ -149,7 +149,7 @@ impl Http {
         feature: Option<&HeaderValue>,
         sending: &Sending,
     ) {
-        // Servers that know nothing of our tags are told of the deadline in gRPC's own words.
+        // Servers that do not read our tags get the deadline in gRPC's own header.
         if let Some(left) = sending.left
             && has.grpc
         {

@@ -43,7 +43,7 @@ pub(super) async fn follow(path: PathBuf, mut known: String, live: Weak<Inner>) 
                 known = text;
                 complained = false;
             }
-            // A file that is away for a moment is being replaced; one that stays away is told once.
+            // A file that is away for a moment is being replaced; one that stays away is reported once.
             Err(error) if !complained => {
                 live.refuse(&error);
                 complained = true;

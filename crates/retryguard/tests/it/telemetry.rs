@@ -321,15 +321,7 @@ fn documented(labels: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_reference_page_is_the_one_in_docs() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
-    if std::env::var_os("RETRYGUARD_REGENERATE").is_some() {
-        fs::write(path, reference()).unwrap();
-    }
-    let written = fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        written == reference(),
-        "docs/metrics.md is old: run the tests once with RETRYGUARD_REGENERATE=1"
-    );
+    retryguard_parts::committed("docs/metrics.md", &reference());
 }
 
 /// Notes the messages of our events.

@@ -25,7 +25,7 @@ use crate::adapters::actuator::aws::place::{Settled, State};
 use crate::adapters::actuator::aws::ssm::Parameter;
 use crate::adapters::aws::{RequestError, configuration};
 use crate::adapters::start_error::StartError;
-use crate::config::actuator::aws::{AppConfig, Settings, Target};
+use crate::config::actuator::aws::{AppConfig, AwsSettings, AwsTarget};
 use crate::domain::state::{Change, Found, Loss, Observed, RetryState};
 use crate::domain::target::TargetName;
 use crate::reconcile::actuator::{Actuator, ActuatorError, Answer};
@@ -60,7 +60,7 @@ enum Place {
 }
 
 impl Place {
-    fn all(target: Target, owner: &str) -> Vec<Self> {
+    fn all(target: AwsTarget, owner: &str) -> Vec<Self> {
         let mut places = Vec::new();
         if let Some(lambda) = target.lambda {
             places.extend(lambda.functions.into_iter().map(|name| {
@@ -128,7 +128,10 @@ impl Aws {
     ///
     /// # Errors
     /// When no region is known, or a place has two targets.
-    pub async fn start(settings: &Settings, targets: Vec<(TargetName, Target)>) -> Result<Self, StartError> {
+    pub async fn start(
+        settings: &AwsSettings,
+        targets: Vec<(TargetName, AwsTarget)>,
+    ) -> Result<Self, StartError> {
         let mut owners: BTreeMap<String, TargetName> = BTreeMap::new();
         let mut places = BTreeMap::new();
         for (name, target) in targets {

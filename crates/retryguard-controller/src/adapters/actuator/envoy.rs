@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use retryguard_core::ratio::Ratio;
 
 use crate::adapters::start_error::StartError;
-use crate::config::actuator::envoy::Target;
+use crate::config::actuator::envoy::EnvoyTarget;
 use crate::domain::state::{Change, Loss, RetryState};
 use crate::domain::target::TargetName;
 
@@ -22,11 +22,11 @@ pub use rtds::Rtds;
 /// Which clusters the targets are.
 #[derive(Debug)]
 struct Clusters {
-    targets: BTreeMap<TargetName, Target>,
+    targets: BTreeMap<TargetName, EnvoyTarget>,
 }
 
 impl Clusters {
-    fn new(what: &'static str, targets: Vec<(TargetName, Target)>) -> Result<Self, StartError> {
+    fn new(what: &'static str, targets: Vec<(TargetName, EnvoyTarget)>) -> Result<Self, StartError> {
         let mut owners: BTreeMap<&str, &TargetName> = BTreeMap::new();
         for (name, target) in &targets {
             for cluster in &target.clusters {

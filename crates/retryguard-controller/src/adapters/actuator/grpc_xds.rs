@@ -16,7 +16,7 @@ use dialect::Services;
 
 use crate::adapters::actuator::discovery::{self, Discovery};
 use crate::adapters::start_error::StartError;
-use crate::config::actuator::grpc_xds::{Settings, Target};
+use crate::config::actuator::grpc_xds::{GrpcXdsSettings, GrpcXdsTarget};
 use crate::domain::state::{Change, Found, Loss, RetryState};
 use crate::domain::target::TargetName;
 use crate::reconcile::actuator::{Actuator, Answer};
@@ -36,7 +36,10 @@ impl GrpcXds {
     ///
     /// # Errors
     /// When the port, the certificate or the token cannot be had, or a service has two targets.
-    pub async fn start(settings: &Settings, targets: Vec<(TargetName, Target)>) -> Result<Self, StartError> {
+    pub async fn start(
+        settings: &GrpcXdsSettings,
+        targets: Vec<(TargetName, GrpcXdsTarget)>,
+    ) -> Result<Self, StartError> {
         let mut owners: BTreeMap<&str, &TargetName> = BTreeMap::new();
         for (name, target) in &targets {
             if let Some(other) = owners.insert(&target.service, name) {
@@ -55,7 +58,7 @@ impl GrpcXds {
             .map(|(name, target)| (name.clone(), target.service.clone()))
             .collect();
         let discovery = Discovery::start(
-            discovery::Settings {
+            discovery::DiscoverySettings {
                 what: NAME,
                 nodes: ("gRPC client", "gRPC clients"),
                 listen: &settings.listen,

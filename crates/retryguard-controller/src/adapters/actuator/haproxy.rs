@@ -14,18 +14,18 @@ use socket::Socket;
 
 use crate::adapters::actuator::instances::{Wanted, each, read, with_strays};
 use crate::adapters::start_error::StartError;
-use crate::config::actuator::haproxy::{Settings, Target};
+use crate::config::actuator::haproxy::{HaproxySettings, HaproxyTarget};
 use crate::domain::state::{Change, Found, Loss, RetryState};
 use crate::domain::target::TargetName;
 use crate::reconcile::actuator::{Actuator, ActuatorError, Answer};
 
 const NAME: &str = "haproxy";
 
-/// HAProxys that are told through their admin sockets.
+/// HAProxys that are changed through their admin sockets.
 #[derive(Debug)]
 pub struct Haproxy {
     sockets: Vec<Socket>,
-    targets: BTreeMap<TargetName, Target>,
+    targets: BTreeMap<TargetName, HaproxyTarget>,
     wanted: Wanted,
 }
 
@@ -34,7 +34,10 @@ impl Haproxy {
     ///
     /// # Errors
     /// When a backend has two targets.
-    pub fn start(settings: &Settings, targets: Vec<(TargetName, Target)>) -> Result<Self, StartError> {
+    pub fn start(
+        settings: &HaproxySettings,
+        targets: Vec<(TargetName, HaproxyTarget)>,
+    ) -> Result<Self, StartError> {
         let mut owners: BTreeMap<&str, &TargetName> = BTreeMap::new();
         for (name, target) in &targets {
             for backend in &target.backends {
@@ -84,7 +87,7 @@ impl Haproxy {
 
     fn names(&self, maps: &[Map]) -> Vec<TargetName> {
         let strays = maps.iter().flat_map(Map::marked).filter(|backend| {
-            let known = |target: &Target| target.backends.iter().any(|name| name == backend);
+            let known = |target: &HaproxyTarget| target.backends.iter().any(|name| name == backend);
             !self.targets.values().any(known)
         });
         with_strays(self.targets.keys(), strays)

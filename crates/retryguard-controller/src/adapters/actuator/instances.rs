@@ -64,7 +64,9 @@ impl Wanted {
             match answer {
                 Ok(()) => {}
                 Err(error @ ActuatorError::Unreachable { .. }) if reached => {
-                    losses.push(Loss(format!("{error}; it is told when it answers again")));
+                    losses.push(Loss(format!(
+                        "{error}; it gets the setting when it answers again"
+                    )));
                 }
                 Err(error) => return Err(error),
             }

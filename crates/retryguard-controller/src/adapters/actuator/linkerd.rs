@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::adapters::actuator::linkerd::plan::{Annotations, Record, plan};
 use crate::adapters::kubernetes::event::{Kind, Reporter};
 use crate::adapters::kubernetes::{RequestError, with_retries, within};
-use crate::config::actuator::linkerd::{Settings, Target};
+use crate::config::actuator::linkerd::{LinkerdSettings, LinkerdTarget};
 use crate::domain::state::{Change, Found, Loss, Observed, RetryState, stricter};
 use crate::domain::target::TargetName;
 use crate::reconcile::actuator::{Actuator, ActuatorError, Answer};
@@ -71,7 +71,12 @@ struct Object {
 impl Linkerd {
     /// One that asks through `client`. `instance` is this controller's name among its kind, for events.
     #[must_use]
-    pub fn new(client: Client, settings: Settings, targets: &[(TargetName, Target)], instance: &str) -> Self {
+    pub fn new(
+        client: Client,
+        settings: LinkerdSettings,
+        targets: &[(TargetName, LinkerdTarget)],
+        instance: &str,
+    ) -> Self {
         let services = targets.iter().map(|(name, target)| {
             let (service, namespace) = match target.service.split_once('.') {
                 Some((service, namespace)) => (service, namespace),

@@ -31,7 +31,7 @@ type Started = Result<Arc<dyn Actuator>, StartError>;
 #[cfg(feature = "envoy")]
 pub(crate) async fn envoy_rtds(
     settings: &settings::envoy::Rtds,
-    targets: Vec<(TargetName, settings::envoy::Target)>,
+    targets: Vec<(TargetName, settings::envoy::EnvoyTarget)>,
 ) -> Started {
     Ok(Arc::new(envoy::Rtds::start(settings, targets).await?))
 }
@@ -39,7 +39,7 @@ pub(crate) async fn envoy_rtds(
 #[cfg(not(feature = "envoy"))]
 pub(crate) async fn envoy_rtds(
     _settings: &settings::envoy::Rtds,
-    _targets: Vec<(TargetName, settings::envoy::Target)>,
+    _targets: Vec<(TargetName, settings::envoy::EnvoyTarget)>,
 ) -> Started {
     Err(StartError::NotBuilt {
         what: "envoy-rtds",
@@ -51,7 +51,7 @@ pub(crate) async fn envoy_rtds(
 #[cfg(feature = "envoy")]
 pub(crate) async fn envoy_admin(
     settings: &settings::envoy::Admin,
-    targets: Vec<(TargetName, settings::envoy::Target)>,
+    targets: Vec<(TargetName, settings::envoy::EnvoyTarget)>,
 ) -> Started {
     Ok(Arc::new(envoy::Admin::start(settings, targets)?))
 }
@@ -59,7 +59,7 @@ pub(crate) async fn envoy_admin(
 #[cfg(not(feature = "envoy"))]
 pub(crate) async fn envoy_admin(
     _settings: &settings::envoy::Admin,
-    _targets: Vec<(TargetName, settings::envoy::Target)>,
+    _targets: Vec<(TargetName, settings::envoy::EnvoyTarget)>,
 ) -> Started {
     Err(StartError::NotBuilt {
         what: "envoy-admin",
@@ -70,16 +70,16 @@ pub(crate) async fn envoy_admin(
 /// Starts the actuator `grpc-xds`.
 #[cfg(feature = "envoy")]
 pub(crate) async fn grpc_xds(
-    settings: &settings::grpc_xds::Settings,
-    targets: Vec<(TargetName, settings::grpc_xds::Target)>,
+    settings: &settings::grpc_xds::GrpcXdsSettings,
+    targets: Vec<(TargetName, settings::grpc_xds::GrpcXdsTarget)>,
 ) -> Started {
     Ok(Arc::new(grpc_xds::GrpcXds::start(settings, targets).await?))
 }
 
 #[cfg(not(feature = "envoy"))]
 pub(crate) async fn grpc_xds(
-    _settings: &settings::grpc_xds::Settings,
-    _targets: Vec<(TargetName, settings::grpc_xds::Target)>,
+    _settings: &settings::grpc_xds::GrpcXdsSettings,
+    _targets: Vec<(TargetName, settings::grpc_xds::GrpcXdsTarget)>,
 ) -> Started {
     Err(StartError::NotBuilt {
         what: "grpc-xds",
@@ -89,8 +89,8 @@ pub(crate) async fn grpc_xds(
 
 /// Starts the actuator `haproxy`.
 pub(crate) fn haproxy(
-    settings: &settings::haproxy::Settings,
-    targets: Vec<(TargetName, settings::haproxy::Target)>,
+    settings: &settings::haproxy::HaproxySettings,
+    targets: Vec<(TargetName, settings::haproxy::HaproxyTarget)>,
 ) -> Started {
     Ok(Arc::new(haproxy::Haproxy::start(settings, targets)?))
 }
@@ -98,8 +98,8 @@ pub(crate) fn haproxy(
 /// Starts the actuator `istio`.
 #[cfg(feature = "kubernetes")]
 pub(crate) async fn istio(
-    settings: &settings::istio::Settings,
-    targets: Vec<(TargetName, settings::istio::Target)>,
+    settings: &settings::istio::IstioSettings,
+    targets: Vec<(TargetName, settings::istio::IstioTarget)>,
 ) -> Started {
     let client = crate::adapters::kubernetes::client(None).await?;
     let instance = crate::adapters::kubernetes::instance();
@@ -113,8 +113,8 @@ pub(crate) async fn istio(
 
 #[cfg(not(feature = "kubernetes"))]
 pub(crate) async fn istio(
-    _settings: &settings::istio::Settings,
-    _targets: Vec<(TargetName, settings::istio::Target)>,
+    _settings: &settings::istio::IstioSettings,
+    _targets: Vec<(TargetName, settings::istio::IstioTarget)>,
 ) -> Started {
     Err(StartError::NotBuilt {
         what: "istio",
@@ -125,8 +125,8 @@ pub(crate) async fn istio(
 /// Starts the actuator `gateway-api`.
 #[cfg(feature = "kubernetes")]
 pub(crate) async fn gateway_api(
-    settings: &settings::gateway_api::Settings,
-    targets: Vec<(TargetName, settings::gateway_api::Target)>,
+    settings: &settings::gateway_api::GatewayApiSettings,
+    targets: Vec<(TargetName, settings::gateway_api::GatewayApiTarget)>,
 ) -> Started {
     let client = crate::adapters::kubernetes::client(None).await?;
     let instance = crate::adapters::kubernetes::instance();
@@ -140,8 +140,8 @@ pub(crate) async fn gateway_api(
 
 #[cfg(not(feature = "kubernetes"))]
 pub(crate) async fn gateway_api(
-    _settings: &settings::gateway_api::Settings,
-    _targets: Vec<(TargetName, settings::gateway_api::Target)>,
+    _settings: &settings::gateway_api::GatewayApiSettings,
+    _targets: Vec<(TargetName, settings::gateway_api::GatewayApiTarget)>,
 ) -> Started {
     Err(StartError::NotBuilt {
         what: "gateway-api",
@@ -152,8 +152,8 @@ pub(crate) async fn gateway_api(
 /// Starts the actuator `linkerd`.
 #[cfg(feature = "kubernetes")]
 pub(crate) async fn linkerd(
-    settings: &settings::linkerd::Settings,
-    targets: Vec<(TargetName, settings::linkerd::Target)>,
+    settings: &settings::linkerd::LinkerdSettings,
+    targets: Vec<(TargetName, settings::linkerd::LinkerdTarget)>,
 ) -> Started {
     let client = crate::adapters::kubernetes::client(None).await?;
     let instance = crate::adapters::kubernetes::instance();
@@ -167,8 +167,8 @@ pub(crate) async fn linkerd(
 
 #[cfg(not(feature = "kubernetes"))]
 pub(crate) async fn linkerd(
-    _settings: &settings::linkerd::Settings,
-    _targets: Vec<(TargetName, settings::linkerd::Target)>,
+    _settings: &settings::linkerd::LinkerdSettings,
+    _targets: Vec<(TargetName, settings::linkerd::LinkerdTarget)>,
 ) -> Started {
     Err(StartError::NotBuilt {
         what: "linkerd",
@@ -179,16 +179,16 @@ pub(crate) async fn linkerd(
 /// Starts the actuator `aws`.
 #[cfg(feature = "aws")]
 pub(crate) async fn aws(
-    settings: &settings::aws::Settings,
-    targets: Vec<(TargetName, settings::aws::Target)>,
+    settings: &settings::aws::AwsSettings,
+    targets: Vec<(TargetName, settings::aws::AwsTarget)>,
 ) -> Started {
     Ok(Arc::new(aws::Aws::start(settings, targets).await?))
 }
 
 #[cfg(not(feature = "aws"))]
 pub(crate) async fn aws(
-    _settings: &settings::aws::Settings,
-    _targets: Vec<(TargetName, settings::aws::Target)>,
+    _settings: &settings::aws::AwsSettings,
+    _targets: Vec<(TargetName, settings::aws::AwsTarget)>,
 ) -> Started {
     Err(StartError::NotBuilt {
         what: "aws",
@@ -198,8 +198,8 @@ pub(crate) async fn aws(
 
 /// Starts the actuator `policy-server`.
 pub(crate) async fn policy_server(
-    settings: &settings::policy_server::Settings,
-    targets: Vec<(TargetName, settings::policy_server::Target)>,
+    settings: &settings::policy_server::PolicyServerSettings,
+    targets: Vec<(TargetName, settings::policy_server::PolicyServerTarget)>,
 ) -> Started {
     let server = policy_server::PolicyServer::start(&settings.folder, &settings.listen, targets).await?;
     Ok(Arc::new(server))

@@ -78,8 +78,8 @@ impl Routes {
     #[must_use]
     pub fn istio(
         client: Client,
-        settings: istio::Settings,
-        targets: &[(TargetName, istio::Target)],
+        settings: istio::IstioSettings,
+        targets: &[(TargetName, istio::IstioTarget)],
         instance: &str,
     ) -> Self {
         let hosts = targets.iter().map(|(name, target)| {
@@ -102,8 +102,8 @@ impl Routes {
     #[must_use]
     pub fn gateway_api(
         client: Client,
-        settings: gateway_api::Settings,
-        targets: &[(TargetName, gateway_api::Target)],
+        settings: gateway_api::GatewayApiSettings,
+        targets: &[(TargetName, gateway_api::GatewayApiTarget)],
         instance: &str,
     ) -> Self {
         let hosts = targets.iter().map(|(name, target)| {

@@ -7,7 +7,7 @@ use retryguard_core::backoff::Backoff;
 use crate::adapters::aws::RequestError;
 use crate::clock::{Random, sleep};
 
-/// How often one thing is tried in all before the loop is told; it comes back with the next round anyway.
+/// How often one request is tried before the failure is returned to the loop, which tries again in the next round.
 pub(crate) const ATTEMPTS: u32 = 6;
 
 /// Amazon's control planes allow a few changes a second for a whole account, and a client that is told to slow down

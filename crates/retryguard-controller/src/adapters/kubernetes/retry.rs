@@ -7,7 +7,7 @@ use retryguard_core::backoff::Backoff;
 use crate::adapters::kubernetes::RequestError;
 use crate::clock::{Random, sleep};
 
-/// How often one thing is tried in all before the loop is told; it comes back with the next round anyway.
+/// How often one request is tried before the failure is returned to the loop, which tries again in the next round.
 pub(crate) const ATTEMPTS: u32 = 6;
 
 /// The longest that a server's request to be asked later is waited for within one change.

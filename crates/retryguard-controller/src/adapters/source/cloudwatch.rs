@@ -19,7 +19,7 @@ use aws_sdk_cloudwatch::Client;
 use crate::adapters::aws::configuration;
 use crate::adapters::start_error::StartError;
 use crate::clock::unix_time;
-use crate::config::source::cloudwatch::{Settings, Target};
+use crate::config::source::cloudwatch::{CloudWatchSettings, CloudWatchTarget};
 use crate::domain::counts::Reading;
 use crate::domain::target::TargetName;
 use crate::reconcile::source::{Round, Source, SourceError};
@@ -35,14 +35,14 @@ pub const LOOK_BACK: u32 = 3;
 /// Asks CloudWatch.
 pub struct CloudWatch {
     client: Client,
-    settings: Settings,
+    settings: CloudWatchSettings,
     targets: Vec<TargetSpec>,
     batches: Batches,
 }
 
 struct TargetSpec {
     name: TargetName,
-    target: Target,
+    target: CloudWatchTarget,
     /// The beginning of the newest period that was read, in seconds since 1970.
     newest: Option<i64>,
 }
@@ -52,7 +52,10 @@ impl CloudWatch {
     ///
     /// # Errors
     /// When no region is known.
-    pub async fn start(settings: &Settings, targets: Vec<(TargetName, Target)>) -> Result<Self, StartError> {
+    pub async fn start(
+        settings: &CloudWatchSettings,
+        targets: Vec<(TargetName, CloudWatchTarget)>,
+    ) -> Result<Self, StartError> {
         let config = configuration("cloudwatch", &settings.reach).await?;
         let batches = Batches::new(targets.iter().map(|(_, target)| target), settings);
         Ok(Self {
@@ -120,7 +123,7 @@ struct Window {
 
 impl Window {
     /// `None` in the first minutes of 1970.
-    fn new(now: Duration, settings: &Settings) -> Option<Self> {
+    fn new(now: Duration, settings: &CloudWatchSettings) -> Option<Self> {
         let period = i64::try_from(settings.period.as_secs()).ok()?;
         let settled = i64::try_from(now.checked_sub(settings.settle)?.as_secs()).ok()?;
         let end = settled - settled % period;
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_period_is_read_when_it_has_ended_and_settled_and_not_before() {
-        let settings = Settings {
+        let settings = CloudWatchSettings {
             reach: Reach::default(),
             every: Duration::from_secs(60),
             period: Duration::from_secs(60),

@@ -10,7 +10,7 @@ use crate::adapters::source::exposition;
 use crate::adapters::source::exposition::Line;
 use crate::adapters::source::series::{Role, Tally, Term, terms};
 use crate::adapters::start_error::StartError;
-use crate::config::source::scrape::{Settings, Target};
+use crate::config::source::scrape::{ScrapeSettings, ScrapeTarget};
 use crate::domain::counts::Reading;
 use crate::domain::target::TargetName;
 use crate::reconcile::source::{Round, Source, SourceError};
@@ -62,7 +62,10 @@ struct ByLabel {
 
 impl Scrape {
     /// Nothing is asked before the first round.
-    pub(crate) fn new(settings: &Settings, targets: Vec<(TargetName, Target)>) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        settings: &ScrapeSettings,
+        targets: Vec<(TargetName, ScrapeTarget)>,
+    ) -> Result<Self, StartError> {
         let access = Access {
             token_file: settings.token_file.as_deref(),
             ca_file: settings.ca_file.as_deref(),
@@ -203,7 +206,8 @@ fn is_count(value: f64) -> bool {
     value.is_finite() && value >= 0.0
 }
 
-/// What a series counted since the last page; NaN where that is not known. A series that was not there before began at zero, and one
+/// What a series counted since the last page; NaN where that is not known. A series that was not there before began at zero,
+/// and one
 /// that has become smaller began again.
 fn delta(before: Option<&Seen>, value: f64) -> f64 {
     match before.map_or(Some(0.0), |seen| seen.value) {
@@ -214,7 +218,7 @@ fn delta(before: Option<&Seen>, value: f64) -> f64 {
 }
 
 impl Count {
-    fn new(targets: &[(TargetName, Target)], quantile: Ratio) -> Self {
+    fn new(targets: &[(TargetName, ScrapeTarget)], quantile: Ratio) -> Self {
         let targets: Vec<(TargetName, Vec<Term>)> = targets
             .iter()
             .map(|(name, target)| (name.clone(), terms(&target.preset, target.delay)))

@@ -252,7 +252,7 @@ fn linkerd(deployment: &str, namespace: &str, codes: &[String]) -> Vec<Term> {
 
 fn server(service: &str) -> Vec<Term> {
     let keys = vec![("service", service.to_owned())];
-    // A request that came too late for its own deadline does not speak of load.
+    // A request that came too late for its own deadline is not a sign of overload.
     let load = ("reason", &["in-flight", "queue-time", "processor"][..]);
     vec![
         term(Role::Attempts, "retryguard_served_total", &keys, &[]),

@@ -14,7 +14,7 @@ pub const MOST_FUNCTIONS: usize = 100;
 
 /// How Amazon's services are reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct AwsSettings {
     /// Where, and as whom.
     pub reach: Reach,
     /// The name under which this controller keeps what it must give back of SSM's parameters. Controllers with
@@ -24,7 +24,7 @@ pub struct Settings {
 
 /// Where the retries of a target's callers are configured: at least one place.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Target {
+pub struct AwsTarget {
     /// The environment of Lambda functions that call the target.
     pub lambda: Option<Lambda>,
     /// A parameter that callers read.
@@ -70,7 +70,7 @@ pub struct AppConfig {
     pub attempts: u32,
 }
 
-impl Settings {
+impl AwsSettings {
     pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let reach = Reach::read(&mut block, place, mistakes);
         let at = block.at();
@@ -96,7 +96,7 @@ impl Settings {
     }
 }
 
-impl Target {
+impl AwsTarget {
     pub(in crate::config) fn read(
         name: &str,
         block: &mut Block<'_>,

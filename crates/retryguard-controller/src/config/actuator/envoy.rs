@@ -16,7 +16,7 @@ pub const RTDS_LAYER: &str = "retryguard";
 pub const ADMIN_LAYER: &str = "admin";
 /// The longest name of a cluster or a layer.
 pub const LONGEST_NAME: usize = 256;
-/// The most Envoys that are told through their admin endpoints; larger fleets want `envoy-rtds`.
+/// The most Envoys that are changed through their admin endpoints; larger fleets want `envoy-rtds`.
 pub const MOST_ADDRESSES: usize = 1_000;
 
 /// The runtime discovery server.
@@ -26,7 +26,7 @@ pub struct Rtds {
     pub listen: Listen,
     /// The name of the layer in the Envoys' bootstrap: `rtds_layer.name`.
     pub layer: String,
-    /// How long Envoys may say what they hold, after a start, before they are told anything.
+    /// How long Envoys may say what they hold, after a start, before anything is sent to them.
     pub learn_for: Duration,
     /// How long a change waits for the Envoys' word that they have it.
     pub confirm_within: Duration,
@@ -43,7 +43,7 @@ pub struct Admin {
 
 /// Which clusters a target is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct EnvoyTarget {
     /// Their names in Envoy; the target's own name where none is written.
     pub clusters: Vec<String>,
     /// The retry budget that these clusters have of their own, as a share; the ramp is a share of it. All, where
@@ -123,7 +123,7 @@ impl Admin {
     }
 }
 
-impl Target {
+impl EnvoyTarget {
     pub(in crate::config) fn read(
         name: &str,
         block: &mut Block<'_>,

@@ -6,7 +6,7 @@ use crate::config::Place;
 
 /// Which HTTPRoutes are looked at. The API server itself is found as for the actuator `istio`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct GatewayApiSettings {
     /// The namespaces whose HTTPRoutes may be changed; all of the cluster where none is written.
     pub namespaces: Vec<String>,
     /// The namespace of targets whose service is written without one.
@@ -39,12 +39,12 @@ impl Version {
 
 /// Which backend a target is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct GatewayApiTarget {
     /// Its Service, with or without a namespace; the target's own name where none is written.
     pub service: String,
 }
 
-impl Default for Settings {
+impl Default for GatewayApiSettings {
     fn default() -> Self {
         Self {
             namespaces: Vec::new(),
@@ -55,7 +55,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl GatewayApiSettings {
     pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let usual = Self::default();
         let versions = [Version::V1, Version::V1Beta1].map(|version| (version.as_str(), version));
@@ -76,7 +76,7 @@ impl Settings {
     }
 }
 
-impl Target {
+impl GatewayApiTarget {
     pub(in crate::config) fn read(
         name: &str,
         block: &mut Block<'_>,

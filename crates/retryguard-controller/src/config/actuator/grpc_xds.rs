@@ -26,10 +26,10 @@ pub const CODES: [&str; 5] = [
 
 /// The discovery server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct GrpcXdsSettings {
     /// Where to listen, and who may ask.
     pub listen: Listen,
-    /// How long clients may say what they hold, after a start, before they are told anything.
+    /// How long clients may say what they hold, after a start, before anything is sent to them.
     pub learn_for: Duration,
     /// How long a change waits for the clients' word that they have it.
     pub confirm_within: Duration,
@@ -37,7 +37,7 @@ pub struct Settings {
 
 /// A service as its clients name it, where it is, and how its calls are retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct GrpcXdsTarget {
     /// What clients write after `xds:///`; the target's own name where none is written.
     pub service: String,
     /// A name that DNS resolves, or an address.
@@ -54,7 +54,7 @@ pub struct Target {
     pub longest_backoff: Duration,
 }
 
-impl Settings {
+impl GrpcXdsSettings {
     pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let listen = Listen::of(&mut block, ADDRESS, place, mistakes);
         let span = Duration::from_millis(100)..=Duration::from_secs(10);
@@ -82,7 +82,7 @@ impl Settings {
     }
 }
 
-impl Target {
+impl GrpcXdsTarget {
     pub(in crate::config) fn read(
         name: &str,
         block: &mut Block<'_>,

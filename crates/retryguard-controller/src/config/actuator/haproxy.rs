@@ -11,7 +11,7 @@ pub const MOST_SOCKETS: usize = 1_000;
 
 /// The admin sockets of HAProxys, and the map that they look retries up in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct HaproxySettings {
     /// Paths of Unix sockets, or `host:port`.
     pub sockets: Vec<String>,
     /// The path of the map, as it is written in HAProxy's configuration.
@@ -20,12 +20,12 @@ pub struct Settings {
 
 /// Which backends a target is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct HaproxyTarget {
     /// Their names in HAProxy; the target's own name where none is written.
     pub backends: Vec<String>,
 }
 
-impl Settings {
+impl HaproxySettings {
     pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let at = block.at();
         let wanted = "admin sockets, such as [/run/haproxy/admin.sock]";
@@ -73,7 +73,7 @@ impl Settings {
     }
 }
 
-impl Target {
+impl HaproxyTarget {
     pub(in crate::config) fn read(
         name: &str,
         block: &mut Block<'_>,

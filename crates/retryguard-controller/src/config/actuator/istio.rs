@@ -7,7 +7,7 @@ use crate::config::Place;
 /// Which VirtualServices are looked at, and what is not written in them. The API server itself is found as
 /// every tool of the field finds it: `KUBECONFIG`, the file in the home folder, or the account of the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct IstioSettings {
     /// The namespaces whose VirtualServices may be changed; all of the cluster where none is written.
     pub namespaces: Vec<String>,
     /// The namespace of targets whose host is written without one.
@@ -47,12 +47,12 @@ impl Version {
 
 /// Which destination a target is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct IstioTarget {
     /// Its host in any form that Istio knows; the target's own name where none is written.
     pub host: String,
 }
 
-impl Default for Settings {
+impl Default for IstioSettings {
     fn default() -> Self {
         Self {
             namespaces: Vec::new(),
@@ -65,7 +65,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl IstioSettings {
     pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let usual = Self::default();
         let versions =
@@ -92,7 +92,7 @@ impl Settings {
     }
 }
 
-impl Target {
+impl IstioTarget {
     pub(in crate::config) fn read(
         name: &str,
         block: &mut Block<'_>,

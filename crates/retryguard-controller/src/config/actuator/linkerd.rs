@@ -6,7 +6,7 @@ use crate::config::Place;
 
 /// Which Services and routes are looked at. The API server itself is found as for the actuator `istio`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct LinkerdSettings {
     /// The namespaces whose Services and routes may be changed; all of the cluster where none is written.
     pub namespaces: Vec<String>,
     /// The namespace of targets whose Service is written without one.
@@ -15,12 +15,12 @@ pub struct Settings {
 
 /// Which Service a target is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct LinkerdTarget {
     /// `NAME` or `NAME.NAMESPACE`; the target's own name where none is written.
     pub service: String,
 }
 
-impl Default for Settings {
+impl Default for LinkerdSettings {
     fn default() -> Self {
         Self {
             namespaces: Vec::new(),
@@ -29,7 +29,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl LinkerdSettings {
     pub(super) fn read(mut block: Block<'_>, _place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let namespaces = super::namespaces(&mut block, mistakes);
         let namespace = block.text("namespace", "the name of a namespace", mistakes);
@@ -42,7 +42,7 @@ impl Settings {
     }
 }
 
-impl Target {
+impl LinkerdTarget {
     pub(in crate::config) fn read(
         name: &str,
         block: &mut Block<'_>,

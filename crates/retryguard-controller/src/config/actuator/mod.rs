@@ -18,22 +18,22 @@ use crate::config::Place;
 pub struct Actuators {
     /// Envoys that ask for their runtime.
     pub envoy_rtds: Option<envoy::Rtds>,
-    /// Envoys that are told through their admin endpoint.
+    /// Envoys that are changed through their admin endpoint.
     pub envoy_admin: Option<envoy::Admin>,
     /// gRPC clients that ask for their routes.
-    pub grpc_xds: Option<grpc_xds::Settings>,
-    /// HAProxys that are told through their admin sockets.
-    pub haproxy: Option<haproxy::Settings>,
+    pub grpc_xds: Option<grpc_xds::GrpcXdsSettings>,
+    /// HAProxys that are changed through their admin sockets.
+    pub haproxy: Option<haproxy::HaproxySettings>,
     /// Istio's VirtualServices.
-    pub istio: Option<istio::Settings>,
+    pub istio: Option<istio::IstioSettings>,
     /// The Gateway API's HTTPRoutes.
-    pub gateway_api: Option<gateway_api::Settings>,
+    pub gateway_api: Option<gateway_api::GatewayApiSettings>,
     /// Linkerd's annotations.
-    pub linkerd: Option<linkerd::Settings>,
+    pub linkerd: Option<linkerd::LinkerdSettings>,
     /// Lambda, SSM and AppConfig.
-    pub aws: Option<aws::Settings>,
+    pub aws: Option<aws::AwsSettings>,
     /// Policies over HTTP.
-    pub policy_server: Option<policy_server::Settings>,
+    pub policy_server: Option<policy_server::PolicyServerSettings>,
 }
 
 impl Actuators {
@@ -54,25 +54,25 @@ impl Actuators {
                 .and_then(|inner| envoy::Admin::read(inner, place, mistakes)),
             grpc_xds: block
                 .block("grpc-xds", mistakes)
-                .and_then(|inner| grpc_xds::Settings::read(inner, place, mistakes)),
+                .and_then(|inner| grpc_xds::GrpcXdsSettings::read(inner, place, mistakes)),
             haproxy: block
                 .block("haproxy", mistakes)
-                .and_then(|inner| haproxy::Settings::read(inner, place, mistakes)),
+                .and_then(|inner| haproxy::HaproxySettings::read(inner, place, mistakes)),
             istio: block
                 .block("istio", mistakes)
-                .and_then(|inner| istio::Settings::read(inner, place, mistakes)),
+                .and_then(|inner| istio::IstioSettings::read(inner, place, mistakes)),
             gateway_api: block
                 .block("gateway-api", mistakes)
-                .and_then(|inner| gateway_api::Settings::read(inner, place, mistakes)),
+                .and_then(|inner| gateway_api::GatewayApiSettings::read(inner, place, mistakes)),
             linkerd: block
                 .block("linkerd", mistakes)
-                .and_then(|inner| linkerd::Settings::read(inner, place, mistakes)),
+                .and_then(|inner| linkerd::LinkerdSettings::read(inner, place, mistakes)),
             aws: block
                 .block("aws", mistakes)
-                .and_then(|inner| aws::Settings::read(inner, place, mistakes)),
+                .and_then(|inner| aws::AwsSettings::read(inner, place, mistakes)),
             policy_server: block
                 .block("policy-server", mistakes)
-                .and_then(|inner| policy_server::Settings::read(inner, place, mistakes)),
+                .and_then(|inner| policy_server::PolicyServerSettings::read(inner, place, mistakes)),
         };
         let at = block.at();
         block.close(mistakes);

@@ -12,7 +12,7 @@ pub const ADDRESS: &str = "127.0.0.1:9465";
 
 /// Which policies are served, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct PolicyServerSettings {
     /// Where to listen, and who may ask.
     pub listen: Listen,
     /// The folder with the policies.
@@ -21,12 +21,12 @@ pub struct Settings {
 
 /// Which service of the policies a target is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct PolicyServerTarget {
     /// Its name there.
     pub service: String,
 }
 
-impl Settings {
+impl PolicyServerSettings {
     pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let listen = Listen::of(&mut block, ADDRESS, place, mistakes);
         let wanted = "the path of a folder with policies";
@@ -41,7 +41,7 @@ impl Settings {
     }
 }
 
-impl Target {
+impl PolicyServerTarget {
     pub(in crate::config) fn read(
         name: &str,
         block: &mut Block<'_>,

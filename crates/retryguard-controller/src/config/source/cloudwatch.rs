@@ -14,7 +14,7 @@ pub const MOST_DIMENSIONS: usize = 30;
 
 /// How CloudWatch is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct CloudWatchSettings {
     /// Where, and as whom.
     pub reach: Reach,
     /// How often it is asked. Each question about one metric is paid for.
@@ -29,7 +29,7 @@ pub struct Settings {
 
 /// How a target is found in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct CloudWatchTarget {
     /// Their sum is the number of calls.
     pub calls: Vec<Metric>,
     /// Their sum is how many of them were rejected for load.
@@ -79,7 +79,7 @@ pub enum Unit {
     Microseconds,
 }
 
-impl Settings {
+impl CloudWatchSettings {
     pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let at = block.at();
         let reach = Reach::read(&mut block, place, mistakes);
@@ -136,7 +136,7 @@ impl Settings {
     }
 }
 
-impl Target {
+impl CloudWatchTarget {
     pub(in crate::config) fn read(
         name: &str,
         block: &mut Block<'_>,
@@ -163,7 +163,7 @@ impl Target {
 }
 
 /// A function is a target where others call it: throttled invocations are not among `Invocations`.
-fn lambda_function(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Option<Target> {
+fn lambda_function(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Option<CloudWatchTarget> {
     let function = block.text("function", "the name of a function", mistakes);
     block.close(mistakes);
     let dimensions = BTreeMap::from([("FunctionName".to_owned(), function.unwrap_or(name).to_owned())]);
@@ -176,7 +176,7 @@ fn lambda_function(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) ->
         unit: Unit::Milliseconds,
     };
     let throttles = metric("Throttles", Statistic::Sum, true);
-    Some(Target {
+    Some(CloudWatchTarget {
         calls: vec![metric("Invocations", Statistic::Sum, true), throttles.clone()],
         rejected: vec![throttles],
         retries: Vec::new(),
@@ -185,7 +185,7 @@ fn lambda_function(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) ->
 }
 
 /// `ThrottledRequests` is written only when there are some, and requests that succeed are counted by their latency.
-fn dynamodb_table(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Option<Target> {
+fn dynamodb_table(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Option<CloudWatchTarget> {
     let table = block
         .text("table", "the name of a table", mistakes)
         .unwrap_or(name);
@@ -207,7 +207,7 @@ fn dynamodb_table(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> 
     };
     let throttled = metric("ThrottledRequests", Statistic::Sum, true);
     let latency = "SuccessfulRequestLatency";
-    Some(Target {
+    Some(CloudWatchTarget {
         calls: vec![metric(latency, Statistic::SampleCount, true), throttled.clone()],
         rejected: vec![throttled],
         retries: Vec::new(),
@@ -215,7 +215,7 @@ fn dynamodb_table(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> 
     })
 }
 
-fn free(mut block: Block<'_>, mistakes: &mut Mistakes) -> Option<Target> {
+fn free(mut block: Block<'_>, mistakes: &mut Mistakes) -> Option<CloudWatchTarget> {
     let at = block.at();
     let mut role = |key, statistic| -> Vec<Metric> {
         let Some(node) = block.take(key) else {
@@ -251,7 +251,7 @@ fn free(mut block: Block<'_>, mistakes: &mut Mistakes) -> Option<Target> {
             "quantiles cannot be added: write one",
         );
     }
-    Some(Target {
+    Some(CloudWatchTarget {
         calls,
         rejected,
         retries,

@@ -13,11 +13,11 @@ use crate::config::Place;
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// A Prometheus server.
-    pub prometheus: Option<prometheus::Settings>,
+    pub prometheus: Option<prometheus::PrometheusSettings>,
     /// Our own scraper.
-    pub scrape: Option<scrape::Settings>,
+    pub scrape: Option<scrape::ScrapeSettings>,
     /// Amazon CloudWatch.
-    pub cloudwatch: Option<cloudwatch::Settings>,
+    pub cloudwatch: Option<cloudwatch::CloudWatchSettings>,
 }
 
 impl Sources {
@@ -32,13 +32,13 @@ impl Sources {
         let all = Self {
             prometheus: block
                 .block("prometheus", mistakes)
-                .and_then(|inner| prometheus::Settings::read(inner, place, mistakes)),
+                .and_then(|inner| prometheus::PrometheusSettings::read(inner, place, mistakes)),
             scrape: block
                 .block("scrape", mistakes)
-                .and_then(|inner| scrape::Settings::read(inner, place, mistakes)),
+                .and_then(|inner| scrape::ScrapeSettings::read(inner, place, mistakes)),
             cloudwatch: block
                 .block("cloudwatch", mistakes)
-                .and_then(|inner| cloudwatch::Settings::read(inner, place, mistakes)),
+                .and_then(|inner| cloudwatch::CloudWatchSettings::read(inner, place, mistakes)),
         };
         let at = block.at();
         block.close(mistakes);

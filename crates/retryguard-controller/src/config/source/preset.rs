@@ -1,34 +1,17 @@
 //! Ready ways to find a target among the metrics of a data plane: the same words for every source of metrics.
 
-use retryguard_policy::reading::{Block, Mistakes};
+use retryguard_policy::reading::{Block, GRPC_STATUS, Mistakes};
 
-/// The codes that speak of load where nothing else is written: too many requests, unavailable, and a gateway's
+/// The codes that are signs of overload by default: too many requests, unavailable, and a gateway's
 /// time-out, which is how an overload looks that answers slowly.
 pub const CODES: [&str; 3] = ["429", "503", "504"];
 
-/// The gRPC status codes that speak of load where nothing else is written. A deadline that has passed is how an overload looks that
+/// The gRPC status codes that are signs of overload by default. A deadline that has passed is how an overload looks that
 /// answers slowly.
 pub const GRPC_CODES: [&str; 3] = ["UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"];
 
-/// All of them, but OK.
-const GRPC_STATUS: [&str; 16] = [
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
+/// The keys that name a preset, for messages.
+pub(crate) const PRESETS: &str = "istio, envoy, grpc, haproxy, linkerd, retryguard, retryguard-client";
 
 /// Whose metrics, and which of them are this target's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +106,7 @@ impl Preset {
             mistakes.add(
                 block.at(),
                 format!("`{name}` is looked for in {} ways", found.len()),
-                "keep one of istio, envoy, grpc, haproxy, linkerd, retryguard, retryguard-client",
+                format!("keep one of {PRESETS}"),
             );
         }
         found.into_iter().next()
@@ -158,7 +141,8 @@ fn grpc(name: &str, mut block: Block<'_>, mistakes: &mut Mistakes) -> Preset {
     let codes = block.texts("codes", "a list of gRPC status codes", mistakes);
     let codes = codes.unwrap_or_else(|| GRPC_CODES.to_vec());
     for code in &codes {
-        if !GRPC_STATUS.contains(code) {
+        // OK is the first of them.
+        if !GRPC_STATUS[1..].contains(code) {
             mistakes.add(
                 at,
                 format!("`{code}` is not a gRPC status code of a failure"),
@@ -202,4 +186,27 @@ fn codes(block: &mut Block<'_>, mistakes: &mut Mistakes) -> Vec<String> {
         }
     }
     written.into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use retryguard_policy::reading::read;
+
+    use super::*;
+
+    /// Messages name the presets, and have left new ones out before.
+    #[test]
+    fn the_list_in_messages_names_every_preset() {
+        let known = |preset: &str| {
+            let mut mistakes = Mistakes::default();
+            let root = read(&format!("{preset}: {{}}"), &mut mistakes).unwrap();
+            let mut block = Block::open(&root, "scrape", &mut mistakes).unwrap();
+            Preset::read("reviews", &mut block, &mut mistakes)
+        };
+        let listed: Vec<_> = PRESETS.split(", ").filter_map(known).collect();
+        let mut kinds: Vec<_> = listed.iter().map(std::mem::discriminant).collect();
+        kinds.dedup();
+        // One of each variant of `Preset`.
+        assert_eq!(kinds.len(), 7, "{listed:?}");
+    }
 }

@@ -7,11 +7,11 @@ use retryguard_policy::reading::{Block, Mistakes};
 
 use crate::config::Place;
 use crate::config::address;
-use crate::config::source::preset::Preset;
+use crate::config::source::preset::{PRESETS, Preset};
 
 /// How the server is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct PrometheusSettings {
     /// Where it is.
     pub url: String,
     /// The file with the token that it wants.
@@ -28,7 +28,7 @@ pub struct Settings {
 
 /// How a target is found in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct PrometheusTarget {
     /// Where its numbers stand.
     pub find: Find,
     /// Whether its delay is asked for: only where a guard reads it, for histograms are many series.
@@ -57,18 +57,14 @@ pub struct Queries {
     pub delay: Option<String>,
 }
 
-impl Settings {
+impl PrometheusSettings {
     pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let at = block.at();
         let wanted = "the address of a Prometheus server";
         let url = block.need_text("url", wanted, mistakes);
         let url = url.and_then(|(text, at)| address::checked(text, at, mistakes));
-        let token_file = block
-            .text("tokenFile", "the path of a file with the token", mistakes)
-            .map(|path| place.path(path));
-        let ca_file = block
-            .text("caFile", "the path of a PEM file", mistakes)
-            .map(|path| place.path(path));
+        let token_file = place.token_file(&mut block, mistakes);
+        let ca_file = place.pem_file("caFile", &mut block, mistakes);
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
         let every = block.duration("every", second..=hour, mistakes);
         let every = every.unwrap_or(Duration::from_secs(5));
@@ -94,7 +90,7 @@ impl Settings {
     }
 }
 
-impl Target {
+impl PrometheusTarget {
     pub(in crate::config) fn read(
         name: &str,
         delay: bool,
@@ -111,7 +107,7 @@ impl Target {
                 mistakes.add(
                     at,
                     format!("`{name}` does not say which metrics are its"),
-                    "give its prometheus block one of istio, envoy, linkerd, retryguard, retryguard-client, queries",
+                    format!("give its prometheus block one of {PRESETS}, queries"),
                 );
                 return None;
             }

@@ -7,14 +7,14 @@ use retryguard_policy::reading::{Block, Mistakes};
 
 use crate::config::Place;
 use crate::config::address;
-use crate::config::source::preset::Preset;
+use crate::config::source::preset::{PRESETS, Preset};
 
 /// The most pages that one controller scrapes. More of them are Prometheus' work.
 pub const MOST_PAGES: usize = 100;
 
 /// What is scraped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct ScrapeSettings {
     /// The pages.
     pub addresses: Vec<String>,
     /// The file with the token that they want.
@@ -29,14 +29,14 @@ pub struct Settings {
 
 /// How a target is found in the pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct ScrapeTarget {
     /// Which lines are its.
     pub preset: Preset,
     /// Whether its delay is read.
     pub delay: bool,
 }
 
-impl Settings {
+impl ScrapeSettings {
     pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let at = block.at();
         let addresses = block.texts("addresses", "the addresses of pages of metrics", mistakes);
@@ -52,12 +52,8 @@ impl Settings {
                 format!("write 1 to {MOST_PAGES} under `addresses:`, such as http://127.0.0.1:9901/stats/prometheus"),
             );
         }
-        let token_file = block
-            .text("tokenFile", "the path of a file with the token", mistakes)
-            .map(|path| place.path(path));
-        let ca_file = block
-            .text("caFile", "the path of a PEM file", mistakes)
-            .map(|path| place.path(path));
+        let token_file = place.token_file(&mut block, mistakes);
+        let ca_file = place.pem_file("caFile", &mut block, mistakes);
         let limits = Duration::from_millis(100)..=Duration::from_secs(3600);
         let every = block.duration("every", limits, mistakes);
         let quantile = block.share("quantile", Ratio::percent(1)..=Ratio::percent(99), mistakes);
@@ -72,7 +68,7 @@ impl Settings {
     }
 }
 
-impl Target {
+impl ScrapeTarget {
     pub(in crate::config) fn read(
         name: &str,
         delay: bool,
@@ -85,7 +81,7 @@ impl Target {
             mistakes.add(
                 at,
                 format!("`{name}` does not say which metrics are its"),
-                "give its scrape block one of istio, envoy, linkerd, retryguard, retryguard-client",
+                format!("give its scrape block one of {PRESETS}"),
             );
         }
         Some(Self {

@@ -83,8 +83,8 @@ pub(crate) fn reviews() -> TargetName {
     TargetName::new("reviews")
 }
 
-pub(crate) fn target(clusters: &[&str]) -> settings::Target {
-    settings::Target {
+pub(crate) fn target(clusters: &[&str]) -> settings::EnvoyTarget {
+    settings::EnvoyTarget {
         clusters: clusters.iter().map(|name| (*name).to_owned()).collect(),
         budget: Ratio::ONE,
     }

@@ -8,7 +8,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, List
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use retryguard_controller::adapters::actuator::routes::Routes;
-use retryguard_controller::config::actuator::istio::{Settings, Target};
+use retryguard_controller::config::actuator::istio::{IstioSettings, IstioTarget};
 use retryguard_controller::domain::state::{Change, Loss, Observed, RetryState};
 use retryguard_controller::domain::target::TargetName;
 use retryguard_controller::reconcile::actuator::Actuator;
@@ -56,11 +56,11 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
+    pub(crate) fn settings(&self) -> IstioSettings {
+        IstioSettings {
             namespaces: vec![self.namespace.clone()],
             namespace: self.namespace.clone(),
-            ..Settings::default()
+            ..IstioSettings::default()
         }
     }
 
@@ -70,11 +70,11 @@ impl Cluster {
     }
 
     pub(crate) fn istio_as(&self, client: Client, targets: &[&str]) -> Routes {
-        let targets: Vec<(TargetName, Target)> = targets
+        let targets: Vec<(TargetName, IstioTarget)> = targets
             .iter()
             .map(|name| {
                 let host = (*name).to_owned();
-                (TargetName::new(name), Target { host })
+                (TargetName::new(name), IstioTarget { host })
             })
             .collect();
         Routes::istio(client, self.settings(), &targets, "test")

@@ -4,7 +4,7 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use retryguard_controller::adapters::actuator::routes::Routes;
 use retryguard_controller::config::Config;
-use retryguard_controller::config::actuator::gateway_api::{Settings, Target};
+use retryguard_controller::config::actuator::gateway_api::{GatewayApiSettings, GatewayApiTarget};
 use retryguard_controller::domain::state::{Observed, RetryState};
 use retryguard_controller::domain::target::TargetName;
 use retryguard_controller::reconcile::actuator::Actuator as _;
@@ -44,13 +44,13 @@ pub(super) async fn start() -> Cluster {
 }
 
 fn actuator(cluster: &Cluster, default_attempts: u32) -> Routes {
-    let settings = Settings {
+    let settings = GatewayApiSettings {
         namespaces: vec![cluster.namespace.clone()],
         namespace: cluster.namespace.clone(),
         default_attempts,
-        ..Settings::default()
+        ..GatewayApiSettings::default()
     };
-    let target = Target {
+    let target = GatewayApiTarget {
         service: "reviews".to_owned(),
     };
     let targets = [(TargetName::new("reviews"), target)];
@@ -242,7 +242,7 @@ async fn the_files_of_the_guide_fit_together() {
     let target = config.targets[0].gateway_api.clone().unwrap();
     assert_eq!(target.service, "reviews.bookinfo");
     let service = target.service.replace("bookinfo", &cluster.namespace);
-    let targets = [(TargetName::new("reviews"), Target { service })];
+    let targets = [(TargetName::new("reviews"), GatewayApiTarget { service })];
     let routes = Routes::gateway_api(cluster.client.clone(), settings, &targets, "test");
     apply(&routes, "reviews", RetryState::Off).await;
     assert_eq!(

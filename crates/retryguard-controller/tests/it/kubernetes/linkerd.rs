@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use retryguard_controller::adapters::actuator::linkerd::Linkerd;
 use retryguard_controller::config::Config;
-use retryguard_controller::config::actuator::linkerd::{Settings, Target};
+use retryguard_controller::config::actuator::linkerd::{LinkerdSettings, LinkerdTarget};
 use retryguard_controller::domain::state::{Observed, RetryState};
 use retryguard_controller::domain::target::TargetName;
 use retryguard_controller::reconcile::actuator::Actuator as _;
@@ -29,11 +29,11 @@ fn the_configuration_of_the_guide_is_right() {
 }
 
 fn actuator(cluster: &Cluster) -> Linkerd {
-    let settings = Settings {
+    let settings = LinkerdSettings {
         namespaces: vec![cluster.namespace.clone()],
         namespace: cluster.namespace.clone(),
     };
-    let target = Target {
+    let target = LinkerdTarget {
         service: "reviews".to_owned(),
     };
     let targets = [(TargetName::new("reviews"), target)];

@@ -13,7 +13,7 @@ use retryguard::{
 use retryguard_controller::adapters::actuator::policy_server::PolicyServer;
 use retryguard_controller::adapters::election::single::SingleInstance;
 use retryguard_controller::clock::Clock;
-use retryguard_controller::config::actuator::policy_server::Target;
+use retryguard_controller::config::actuator::policy_server::PolicyServerTarget;
 use retryguard_controller::config::listen::Listen;
 use retryguard_controller::domain::limits::Limits;
 use retryguard_controller::domain::state::{Change, Observed, RetryState};
@@ -37,7 +37,7 @@ async fn server_with(folder: &Path, token_file: Option<PathBuf>) -> PolicyServer
         tls: None,
         token_file,
     };
-    let target = Target {
+    let target = PolicyServerTarget {
         service: "payments".to_owned(),
     };
     let targets = vec![(TargetName::new("payments"), target)];

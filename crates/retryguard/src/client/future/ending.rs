@@ -1,4 +1,4 @@
-//! The end of a call: what its caller gets, and who is told.
+//! The end of a call: what its caller gets, and what is reported.
 
 use std::{pin::Pin, time::Duration};
 
@@ -128,7 +128,7 @@ where
         }
     }
 
-    /// The call is over: nothing is left to be given back, and the telemetry is told.
+    /// The call is over: nothing is left to be given back, and the telemetry is updated.
     fn conclude(self: Pin<&mut Self>, verdict: &Verdict) -> Report {
         let this = self.project();
         *this.stage = Stage::Over;

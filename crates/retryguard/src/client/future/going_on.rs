@@ -341,7 +341,7 @@ fn tell_again(shared: &Shared, attempt: &Attempt) {
     );
 }
 
-/// An attempt has ended: the history and the observer are told.
+/// An attempt has ended: the history and the observer are updated.
 #[cold]
 fn note_end(
     shared: &Shared,

@@ -34,14 +34,14 @@ use crate::domain::target::TargetName;
 use crate::reconcile::actuator::ActuatorError;
 
 /// What a discovery server is made of.
-pub(in crate::adapters::actuator) struct Settings<'a, S> {
+pub(in crate::adapters::actuator) struct DiscoverySettings<'a, S> {
     /// The word of the actuator.
     pub(in crate::adapters::actuator) what: &'static str,
     /// How its nodes are called, one of them and several.
     pub(in crate::adapters::actuator) nodes: (&'static str, &'static str),
     /// Its port.
     pub(in crate::adapters::actuator) listen: &'a Listen,
-    /// How long nodes may say what they hold, after a start, before they are told anything.
+    /// How long nodes may say what they hold, after a start, before anything is sent to them.
     pub(in crate::adapters::actuator) learn_for: Duration,
     /// How long a change waits for the nodes' word that they have it.
     pub(in crate::adapters::actuator) confirm_within: Duration,
@@ -69,7 +69,7 @@ impl<S: Send + Sync + 'static> Discovery<S> {
     /// Listens. Streams are refused until it is asked for what nodes hold for the first time, because before that it
     /// is not known that this controller acts. `services` adds the gRPC services.
     pub(in crate::adapters::actuator) async fn start(
-        settings: Settings<'_, S>,
+        settings: DiscoverySettings<'_, S>,
         services: impl FnOnce(Server, Service<S>, Check) -> Router,
     ) -> Result<Self, StartError> {
         let shared = Arc::new(SharedFleet::new(settings.served));

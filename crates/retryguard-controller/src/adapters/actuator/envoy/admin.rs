@@ -20,7 +20,7 @@ use crate::reconcile::actuator::{Actuator, ActuatorError, Answer};
 
 const NAME: &str = "envoy-admin";
 
-/// Envoys that are told through their admin endpoints.
+/// Envoys that are changed through their admin endpoints.
 #[derive(Debug)]
 pub struct Admin {
     endpoints: Vec<Endpoint>,
@@ -35,7 +35,7 @@ impl Admin {
     /// When a cluster has two targets, or an address is none.
     pub fn start(
         settings: &settings::Admin,
-        targets: Vec<(TargetName, settings::Target)>,
+        targets: Vec<(TargetName, settings::EnvoyTarget)>,
     ) -> Result<Self, StartError> {
         Ok(Self {
             endpoints: endpoint::all(&settings.addresses, &settings.layer)
@@ -66,7 +66,7 @@ impl Admin {
 
     fn names(&self, layers: &[Layer]) -> Vec<TargetName> {
         let strays = layers.iter().flat_map(Layer::marked).filter(|cluster| {
-            let known = |target: &settings::Target| target.clusters.iter().any(|name| name == cluster);
+            let known = |target: &settings::EnvoyTarget| target.clusters.iter().any(|name| name == cluster);
             !self.clusters.targets.values().any(known)
         });
         with_strays(self.clusters.targets.keys(), strays)

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use dialect::RuntimeLayer;
 
-use crate::adapters::actuator::discovery::{Discovery, Settings};
+use crate::adapters::actuator::discovery::{Discovery, DiscoverySettings};
 use crate::adapters::actuator::envoy::Clusters;
 use crate::adapters::start_error::StartError;
 use crate::config::actuator::envoy as settings;
@@ -37,7 +37,7 @@ impl Rtds {
     /// When the port, the certificate or the token cannot be had, or a cluster has two targets.
     pub async fn start(
         settings: &settings::Rtds,
-        targets: Vec<(TargetName, settings::Target)>,
+        targets: Vec<(TargetName, settings::EnvoyTarget)>,
     ) -> Result<Self, StartError> {
         let clusters = Clusters::new(NAME, targets)?;
         let mut served = RuntimeLayer::new(&settings.layer);
@@ -53,7 +53,7 @@ impl Rtds {
             .iter()
             .map(|(name, target)| (name.clone(), target.clusters.clone()));
         let discovery = Discovery::start(
-            Settings {
+            DiscoverySettings {
                 what: NAME,
                 nodes: ("Envoy", "Envoys"),
                 listen: &settings.listen,

@@ -1,6 +1,7 @@
 //! What one stream of a gRPC client asks for, and what it is answered. gRPC clients speak the state of the world only.
 //!
-//! Routes go through the fleet, which knows what each client has. Listeners and clusters never change, so that they are answered here: once for
+//! Routes go through the fleet, which knows what each client has. Listeners and clusters never change, so that they are
+//! answered here: once for
 //! each list of names that a client asks for.
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use envoy_types::pb::google::protobuf::Any;
 use crate::adapters::actuator::discovery::fleet::{NodeIdentity, NodeRequest, Update};
 use crate::adapters::actuator::discovery::server::Dialect;
 use crate::adapters::actuator::grpc_xds::resources;
-use crate::config::actuator::grpc_xds::Target;
+use crate::config::actuator::grpc_xds::GrpcXdsTarget;
 use crate::domain::state::RetryState;
 
 const LISTENERS: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
@@ -27,10 +28,10 @@ const LONGEST_REFUSAL: usize = 512;
 
 /// The services, by the name that clients use.
 #[derive(Debug)]
-pub(super) struct Services(BTreeMap<String, Target>);
+pub(super) struct Services(BTreeMap<String, GrpcXdsTarget>);
 
 impl Services {
-    pub(super) fn new(targets: impl Iterator<Item = Target>) -> Self {
+    pub(super) fn new(targets: impl Iterator<Item = GrpcXdsTarget>) -> Self {
         Self(targets.map(|target| (target.service.clone(), target)).collect())
     }
 
@@ -42,7 +43,7 @@ impl Services {
         names
     }
 
-    fn resources(&self, names: &[String], of: impl Fn(&Target) -> Any) -> Vec<Any> {
+    fn resources(&self, names: &[String], of: impl Fn(&GrpcXdsTarget) -> Any) -> Vec<Any> {
         names.iter().filter_map(|name| self.0.get(name)).map(of).collect()
     }
 }
@@ -129,7 +130,7 @@ impl Dialect for Client {
 
     fn encode(&self, update: &Update, served: &Services) -> DiscoveryResponse {
         let states = &update.layer.states;
-        let desired = |target: &Target| {
+        let desired = |target: &GrpcXdsTarget| {
             let state = states.get(&target.service);
             state.copied().unwrap_or(RetryState::Original)
         };
@@ -186,7 +187,7 @@ mod tests {
     use crate::adapters::actuator::discovery::fleet::Fleet;
 
     fn services() -> Services {
-        let target = |service: &str| Target {
+        let target = |service: &str| GrpcXdsTarget {
             service: service.to_owned(),
             host: "127.0.0.1".to_owned(),
             port: 50051,
@@ -274,7 +275,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client sends: each request is answered once at the most besides the routes, nothing but known services is in an
+        /// Whatever a client sends: each request is answered once at the most besides the routes, nothing but known services is
+        /// in an
         /// answer, routes are sent only where they are asked for, and no request changes what is served.
         #[test]
         fn no_request_brings_a_stream_out_of_order(requests in proptest::collection::vec(any_request(), 0..40)) {

@@ -1,6 +1,7 @@
 //! The resources of one service, as gRPC clients read them.
 //!
-//! Which fields they read is in the gRPC proposals A27 (listeners, routes, clusters), A28 (fractions), A37 (clusters that name a host) and
+//! Which fields they read is in the gRPC proposals A27 (listeners, routes, clusters), A28 (fractions), A37 (clusters that name
+//! a host) and
 //! A44 (retries).
 
 use std::time::Duration;
@@ -38,11 +39,11 @@ use envoy_types::pb::google::protobuf::{self, Any, UInt32Value};
 use envoy_types::util::pack_any;
 use retryguard_core::ratio::Ratio;
 
-use crate::config::actuator::grpc_xds::Target;
+use crate::config::actuator::grpc_xds::GrpcXdsTarget;
 use crate::domain::state::RetryState;
 
 /// What clients ask for first: it names the routes.
-pub(super) fn listener(target: &Target) -> Any {
+pub(super) fn listener(target: &GrpcXdsTarget) -> Any {
     let manager = HttpConnectionManager {
         route_specifier: Some(RouteSpecifier::Rds(Rds {
             config_source: Some(ConfigSource {
@@ -68,7 +69,7 @@ pub(super) fn listener(target: &Target) -> Any {
 }
 
 /// Where the service is. The client resolves the host and connects to all of its addresses in turn.
-pub(super) fn cluster(target: &Target) -> Any {
+pub(super) fn cluster(target: &GrpcXdsTarget) -> Any {
     let address = SocketAddress {
         address: target.host.clone(),
         port_specifier: Some(PortSpecifier::PortValue(target.port.into())),
@@ -108,7 +109,7 @@ pub(super) fn cluster(target: &Target) -> Any {
 
 /// The routes of a service while its retries are as desired: with the retry policy, without it, or with it for a share of the
 /// calls, which the client draws for each call.
-pub(super) fn routes(target: &Target, desired: RetryState) -> Any {
+pub(super) fn routes(target: &GrpcXdsTarget, desired: RetryState) -> Any {
     let with = Some(retry_policy(target));
     let routes = match desired {
         RetryState::Original => vec![route(target, with, None)],
@@ -129,7 +130,7 @@ pub(super) fn routes(target: &Target, desired: RetryState) -> Any {
     })
 }
 
-fn route(target: &Target, retry_policy: Option<RetryPolicy>, share: Option<Ratio>) -> Route {
+fn route(target: &GrpcXdsTarget, retry_policy: Option<RetryPolicy>, share: Option<Ratio>) -> Route {
     Route {
         r#match: Some(RouteMatch {
             path_specifier: Some(PathSpecifier::Prefix(String::new())),
@@ -155,7 +156,7 @@ fn millionths(share: Ratio) -> u32 {
     u32::try_from(share.parts() / (Ratio::PARTS / 1_000_000)).unwrap_or(1_000_000)
 }
 
-fn retry_policy(target: &Target) -> RetryPolicy {
+fn retry_policy(target: &GrpcXdsTarget) -> RetryPolicy {
     RetryPolicy {
         retry_on: target.retry_on.join(","),
         num_retries: Some(UInt32Value {

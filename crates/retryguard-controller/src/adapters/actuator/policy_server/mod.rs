@@ -5,7 +5,7 @@
 //! something new. Every answer says in `x-retryguard-poll-after` when to come back: the policy's own period,
 //! spread by half, so that a fleet that was started together does not poll together.
 //!
-//! **Nothing stays off for ever.** A decision holds for [`LAPSE`] after it was last confirmed. A controller that
+//! **Nothing stays off without end.** A decision holds for [`LAPSE`] after it was last confirmed. A controller that
 //! leads confirms its decisions with every look (`limits.resync`); when it is gone, a server that still runs serves the
 //! user's own policy. When the server is gone too, its clients know: an answer with decisions in it says so in
 //! `x-retryguard-lapse-after`, and `?original` gives the policy without them, to which the library's clients go back by
@@ -89,7 +89,7 @@ impl PolicyServer {
     pub async fn start(
         folder: &Path,
         listen: &Listen,
-        targets: Vec<(TargetName, settings::Target)>,
+        targets: Vec<(TargetName, settings::PolicyServerTarget)>,
     ) -> Result<Self, StartError> {
         let wrong = |error: std::io::Error| StartError::File {
             what: "policy-server",

@@ -8,7 +8,7 @@ use aws_sdk_cloudwatch::types::{Dimension, Metric as AwsMetric, MetricDataQuery,
 
 use crate::adapters::aws::{RequestError, with_retries};
 use crate::adapters::source::cloudwatch::{LOOK_BACK, Window};
-use crate::config::source::cloudwatch::{Metric, Settings, Statistic, Target};
+use crate::config::source::cloudwatch::{CloudWatchSettings, CloudWatchTarget, Metric, Statistic};
 
 /// The most questions in one call of `GetMetricData`.
 const MOST_QUERIES: usize = 500;
@@ -50,7 +50,10 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    pub(super) fn new<'a>(targets: impl Iterator<Item = &'a Target>, settings: &Settings) -> Self {
+    pub(super) fn new<'a>(
+        targets: impl Iterator<Item = &'a CloudWatchTarget>,
+        settings: &CloudWatchSettings,
+    ) -> Self {
         let mut known = std::collections::HashSet::new();
         let metrics = targets
             .flat_map(|target| {

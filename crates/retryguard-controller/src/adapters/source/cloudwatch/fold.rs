@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::adapters::source::cloudwatch::batch::Values;
 use crate::adapters::source::series::whole;
-use crate::config::source::cloudwatch::{Metric, Target, Unit};
+use crate::config::source::cloudwatch::{CloudWatchTarget, Metric, Unit};
 use crate::domain::counts::{Counts, within};
 
 /// What became of the periods that were not read before.
@@ -19,7 +19,7 @@ pub(super) struct Taken {
 /// The sum of all periods after `after` that have calls; `None` where there is none.
 ///
 /// A signal counts only if it is there in every one of these periods.
-pub(super) fn fold(target: &Target, values: &Values, after: Option<i64>) -> Option<Taken> {
+pub(super) fn fold(target: &CloudWatchTarget, values: &Values, after: Option<i64>) -> Option<Taken> {
     let of = |metric: &Metric| values.get(metric);
     let periods: BTreeSet<i64> = target
         .calls
@@ -115,8 +115,8 @@ mod tests {
         }
     }
 
-    fn table() -> Target {
-        Target {
+    fn table() -> CloudWatchTarget {
+        CloudWatchTarget {
             calls: vec![metric("succeeded", true), metric("throttled", true)],
             rejected: vec![metric("throttled", true)],
             retries: vec![metric("retries", false)],
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_metric_that_counts_something_else_is_not_a_total_overload() {
-        let target = Target {
+        let target = CloudWatchTarget {
             calls: vec![metric("succeeded", true)],
             ..table()
         };

@@ -14,7 +14,7 @@ use reqwest::Url;
 use crate::adapters::http::{Access, Fetch, excerpt, shown};
 use crate::adapters::source::series::{Role, Tally, Term, terms, whole};
 use crate::adapters::start_error::StartError;
-use crate::config::source::prometheus::{Find, Queries, Settings, Target};
+use crate::config::source::prometheus::{Find, PrometheusSettings, PrometheusTarget, Queries};
 use crate::domain::counts::{Counts, Reading, within};
 use crate::domain::target::TargetName;
 use crate::reconcile::source::{Round, Source, SourceError};
@@ -25,7 +25,7 @@ use answer::Point;
 pub struct Prometheus {
     fetch: Fetch,
     url: Url,
-    settings: Settings,
+    settings: PrometheusSettings,
     ready: Vec<(TargetName, Vec<Term>)>,
     questions: Vec<Question>,
     free: Vec<(TargetName, Queries)>,
@@ -50,7 +50,10 @@ enum Asks {
 
 impl Prometheus {
     /// Nothing is asked before the first round.
-    pub(crate) fn new(settings: &Settings, targets: Vec<(TargetName, Target)>) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        settings: &PrometheusSettings,
+        targets: Vec<(TargetName, PrometheusTarget)>,
+    ) -> Result<Self, StartError> {
         let access = Access {
             token_file: settings.token_file.as_deref(),
             ca_file: settings.ca_file.as_deref(),

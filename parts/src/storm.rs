@@ -1,23 +1,34 @@
-//! Storm as a process: jobs in, answers out.
+//! Storm, through its Python bindings.
 
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::{
+    io::Write as _,
+    process::{Command, Stdio},
+};
 
 use serde_json::Value;
+
+use crate::root;
 
 /// The Python that has stormpy, as `cargo xtask test` sets it.
 const PYTHON: &str = "RETRYGUARD_STORM_PYTHON";
 
-/// The interpreter. Tests that need it are ignored unless `cargo xtask test` runs them.
-pub(crate) fn python() -> String {
+/// The interpreter.
+///
+/// # Panics
+/// Where the environment does not name it.
+#[must_use]
+pub fn python() -> String {
     std::env::var(PYTHON)
         .unwrap_or_else(|_| panic!("{PYTHON} is not set: run `cargo xtask test`, which installs Storm"))
 }
 
-/// Asks Storm all jobs in one process.
-pub(crate) fn ask(python: &str, jobs: &[Value]) -> Vec<Value> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/storm.py");
+/// Gives Storm all jobs in one process, each as a line of JSON, and returns its answers in the same order.
+///
+/// # Panics
+/// Where the interpreter does not start, or does not answer every job.
+#[must_use]
+pub fn ask(python: &str, jobs: &[Value]) -> Vec<Value> {
+    let script = root().join("crates/retryguard-model/tests/storm.py");
     let mut child = Command::new(python)
         .arg(script)
         .stdin(Stdio::piped())
@@ -27,6 +38,7 @@ pub(crate) fn ask(python: &str, jobs: &[Value]) -> Vec<Value> {
         .expect("the interpreter starts");
     let mut input = child.stdin.take().expect("a pipe");
     let lines: String = jobs.iter().map(|job| format!("{job}\n")).collect();
+    // Answers come while jobs are still being written: a pipe that nothing reads would stop both sides.
     let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
     let output = child.wait_with_output().expect("the interpreter ends");
     writer

@@ -52,8 +52,9 @@ fn part(number: u64) -> i16 {
 
 /// Claims parts and reads their events. Parts are looked at in the order in which they became free, until enough of them have an
 /// event: the subquery and the `LIMIT 1` keep the planner from reading whole parts to find out. The first condition keeps an
-/// idle worker from locking anything; its order makes the planner use the index, and not read over all rows that were deleted
-/// lately.
+/// idle worker from looking at parts at all; its order makes the planner use the index, and not read over all rows that were
+/// deleted lately. Only parts that have an event are locked (`e.part`, so that the planner cannot lock first): every lock is
+/// written to the log, and other workers pass over a locked part.
 ///
 /// All of it has one snapshot. A part that another worker has given back since then is locked as it is now, but its events are
 /// read as they were before: such a part has another `since` and is left out. A part that was claimed before and not given
@@ -68,12 +69,14 @@ const CLAIM: &str = concat!(
         SELECT p.part FROM (
             SELECT part, since FROM retryguard_outbox_parts
             WHERE (SELECT part FROM retryguard_outbox WHERE state = 0 AND part IS NOT NULL ORDER BY part LIMIT 1) >= 0
-            AND ready_at <= statement_timestamp() ORDER BY ready_at FOR UPDATE SKIP LOCKED
-        ) p CROSS JOIN LATERAL (
-            SELECT 1 FROM retryguard_outbox o WHERE o.part = p.part AND o.state = 0
+            AND ready_at <= statement_timestamp() ORDER BY ready_at
+        ) s CROSS JOIN LATERAL (
+            SELECT o.part FROM retryguard_outbox o WHERE o.part = s.part AND o.state = 0
             AND NOT EXISTS (SELECT 1 FROM retryguard_outbox_lanes l WHERE l.lane = o.lane)
             ORDER BY o.number LIMIT 1
-        ) e WHERE p.since = (SELECT s.since FROM retryguard_outbox_parts s WHERE s.part = p.part) LIMIT $1
+        ) e CROSS JOIN LATERAL (
+            SELECT part FROM retryguard_outbox_parts WHERE part = e.part AND since = s.since FOR UPDATE SKIP LOCKED
+        ) p LIMIT $1
     ), mine AS (
         UPDATE retryguard_outbox_parts p
         SET ready_at = statement_timestamp() + $2 * interval '1 microsecond', since = statement_timestamp(),

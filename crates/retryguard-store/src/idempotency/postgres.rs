@@ -117,8 +117,11 @@ impl Records for PgConnection {
             .bind(micros(asked.lock))
             .bind(micros(asked.keep))
             .fetch_all(self)
-            .await
-            .map_err(failed)?;
+            .await;
+        let rows = match rows {
+            Err(error) if is_overtaken(&error) => return Ok(Found::Moved),
+            rows => rows.map_err(failed)?,
+        };
         let mut found = Found::Moved;
         for row in &rows {
             if row.try_get(1).map_err(failed)? {
@@ -136,12 +139,17 @@ impl Records for PgConnection {
         change: Change<'_>,
     ) -> Result<Option<i64>, StoreError> {
         let statement = Self::replacement(id, seen, change);
-        // Only a claim changes the token.
+        // Only a claim changes the token, and returns a row.
         if !matches!(change, Change::Claim(_)) {
-            let changed = self.execute(&statement).await? == 1;
-            return Ok(changed.then_some(seen.token));
+            return match statement.query().execute(self).await {
+                Err(error) if is_overtaken(&error) => Ok(None),
+                done => Ok((done.map_err(failed)?.rows_affected() == 1).then_some(seen.token)),
+            };
         }
-        let row = statement.query().fetch_optional(self).await.map_err(failed)?;
+        let row = match statement.query().fetch_optional(self).await {
+            Err(error) if is_overtaken(&error) => return Ok(None),
+            row => row.map_err(failed)?,
+        };
         row.map(|row| row.try_get(0).map_err(failed)).transpose()
     }
 }
@@ -255,6 +263,14 @@ impl CommittingDatabase for Postgres {
             Err(error) => Err(failed(error)),
         }
     }
+}
+
+/// Whether another request has changed the record since this statement's snapshot. Where the default isolation level is
+/// repeatable read or higher, PostgreSQL reports that as an error instead of looking at the record anew.
+fn is_overtaken(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(|error| error.code().as_deref() == Some("40001"))
 }
 
 fn is_known_key(error: &sqlx::Error) -> bool {

@@ -1,6 +1,6 @@
 //! What the idempotency layer costs per request, on each backend, beside the same handler without it: over
-//! loopback HTTP, all in one run, by turns. Prints group, name and the median in microseconds: `cargo xtask evidence store-speed`
-//! makes the table.
+//! loopback HTTP, all in one run, by turns. Prints group, name and the median in microseconds, then the ratios with their
+//! spread: `cargo xtask evidence store-speed` makes the table.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -9,12 +9,18 @@ use retryguard_parts::{Postgres, Redis};
 use retryguard_store::idempotency::{
     Claim, IdempotencyLayer, IdempotencyStore, MemoryStore, PostgresStore, RedisStore, SqliteStore,
 };
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{
+    PgPool, SqlitePool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
 
 /// Requests that are timed, and those before them, which prepare statements and open connections. All that is compared makes one
 /// request after the other in an order by chance, so that a busy machine slows all alike.
 const REQUESTS: usize = 600;
-const WARM: usize = 20;
+const WARM: usize = 40;
+/// Requests of one block. The ratio of two medians is also taken in every block by itself: half of the blocks are within the
+/// spread that is shown.
+const BLOCK: usize = 50;
 
 struct Runner {
     group: &'static str,
@@ -72,12 +78,50 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    for runner in &mut runners {
-        runner.spans.sort();
-        let median = runner.spans[runner.spans.len() / 2].as_secs_f64() * 1e6;
-        println!("{}\t{}\t{median:.1}", runner.group, runner.name);
+    for runner in &runners {
+        println!("{}\t{}\t{:.1}", runner.group, runner.name, median(&runner.spans));
+    }
+    for (group, base) in PAIRS {
+        for runner in runners.iter().filter(|runner| runner.group == group) {
+            let base = runners.iter().find(|other| {
+                other.group == base && (other.name == runner.name || other.group == "empty handler")
+            });
+            if let Some(base) = base {
+                print_ratio(runner, base);
+            }
+        }
     }
     Ok(())
+}
+
+/// What is divided by what: groups, and the name is the same or the plain handler's.
+const PAIRS: [(&str, &str); 5] = [
+    ("empty handler", "empty handler"),
+    ("replay", "empty handler"),
+    ("effect, two steps", "effect, plain"),
+    ("effect, one transaction", "effect, plain"),
+    ("read, replay", "read, plain"),
+];
+
+fn median(spans: &[Duration]) -> f64 {
+    let mut spans = spans.to_vec();
+    spans.sort();
+    spans[spans.len() / 2].as_secs_f64() * 1e6
+}
+
+fn print_ratio(runner: &Runner, base: &Runner) {
+    let mut blocks: Vec<f64> = runner
+        .spans
+        .chunks(BLOCK)
+        .zip(base.spans.chunks(BLOCK))
+        .map(|(ours, theirs)| median(ours) / median(theirs))
+        .collect();
+    blocks.sort_by(f64::total_cmp);
+    let all = median(&runner.spans) / median(&base.spans);
+    let (low, high) = (blocks[blocks.len() / 4], blocks[blocks.len() * 3 / 4]);
+    for (what, value) in [("ratio", all), ("low", low), ("high", high)] {
+        println!("{what}: {}\t{}\t{value:.4}", runner.group, runner.name);
+    }
 }
 
 fn empty() -> Router {
@@ -104,6 +148,20 @@ async fn transactions(
         .route("/", post(pay_postgres).get(read_postgres))
         .with_state(pool);
     compare(runners, "postgres", &app, Arc::new(store)).await?;
+    // A commit that does not wait for the disk shows what the rest costs.
+    let options = postgres
+        .url()
+        .parse::<PgConnectOptions>()?
+        .options([("synchronous_commit", "off")]);
+    let pool = PgPoolOptions::new()
+        .test_before_acquire(false)
+        .connect_with(options)
+        .await?;
+    let store = PostgresStore::with_pool(pool.clone()).await?;
+    let app = Router::new()
+        .route("/", post(pay_postgres).get(read_postgres))
+        .with_state(pool);
+    compare(runners, "postgres, no disk", &app, Arc::new(store)).await?;
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 //! What the outbox costs beside a loop written by hand, on one PostgreSQL server, all in one run, by turns. Prints
-//! `group`, `name` and a figure: `cargo xtask evidence store-speed` makes the table.
+//! `group`, `name` and a figure, then the ratios with their spread: `cargo xtask evidence store-speed` makes the table.
 
 use std::{
     future::ready,
@@ -21,8 +21,9 @@ use retryguard_store::{
 use sqlx::{PgPool, Row as _, postgres::PgPoolOptions};
 use tokio::sync::mpsc;
 
-/// All come by turns, this often; the fastest turn of each counts, so that a busy machine slows all alike.
-const ROUNDS: usize = 3;
+/// All come by turns, this often and in an order by chance, so that a busy machine slows all alike. Medians count, and half of
+/// the rounds are within the spread that is shown.
+const ROUNDS: usize = 5;
 /// Events of one turn.
 const EVENTS: usize = 100_000;
 /// Events of one turn of those that are slower.
@@ -74,23 +75,27 @@ async fn main() -> Done<()> {
     prepare(&pool).await?;
 
     let mut figures = Figures::default();
-    for _ in 0..ROUNDS {
-        for who in Who::ALL {
+    let (mut order, mut chance) = (Who::ALL, fastrand::Rng::with_seed(7));
+    for round in 0..ROUNDS {
+        chance.shuffle(&mut order);
+        for who in order {
             let span = write(&pool, who).await?;
-            figures.note("write".to_owned(), who.name().to_owned(), span, WRITES);
+            figures.note("write", who, span, WRITES);
         }
         for workers in [1, 4, 16] {
             for batch in [200, 1000] {
-                for who in Who::ALL {
+                chance.shuffle(&mut order);
+                for who in order {
                     let span = publish(&pool, who, workers, batch, EVENTS).await?;
-                    let group = format!("publish {workers} {batch}");
-                    figures.note(group, who.name().to_owned(), span, EVENTS);
+                    figures.note(&format!("publish {workers} {batch}"), who, span, EVENTS);
                 }
             }
         }
-        for who in [Who::Alone, Who::Keyed] {
-            let span = publish_by_key(&pool, who).await?;
-            figures.note("publish by key".to_owned(), who.name().to_owned(), span, FEW);
+        if round == 0 {
+            for who in [Who::Alone, Who::Keyed] {
+                let span = publish_by_key(&pool, who).await?;
+                figures.note("publish by key", who, span, FEW);
+            }
         }
     }
     figures.print();
@@ -108,25 +113,49 @@ fn micros(span: Duration) -> f64 {
     span.as_secs_f64() * 1e6
 }
 
-/// The best of every turn.
+/// Microseconds an event, of every round.
 #[derive(Default)]
-struct Figures(Vec<(String, String, f64)>);
+struct Figures(Vec<(String, Who, Vec<f64>)>);
 
 impl Figures {
-    fn note(&mut self, group: String, name: String, span: Duration, events: usize) {
+    fn note(&mut self, group: &str, who: Who, span: Duration, events: usize) {
         let each = micros(span) / events as f64;
-        eprintln!("{group}, {name}: {each:.2} µs an event");
-        match self.0.iter_mut().find(|(g, n, _)| *g == group && *n == name) {
-            Some((_, _, best)) => *best = best.min(each),
-            None => self.0.push((group, name, each)),
+        eprintln!("{group}, {}: {each:.2} µs an event", who.name());
+        match self.0.iter_mut().find(|(g, w, _)| g == group && *w == who) {
+            Some((_, _, rounds)) => rounds.push(each),
+            None => self.0.push((group.to_owned(), who, vec![each])),
         }
     }
 
     fn print(&self) {
-        for (group, name, each) in &self.0 {
-            println!("{group}\t{name}\t{each:.3}");
+        for (group, who, rounds) in &self.0 {
+            println!("{group}\t{}\t{:.3}", who.name(), place(rounds, 2, 4));
+            let by_hand = self.0.iter().find(|(g, w, _)| g == group && *w == Who::ByHand);
+            let Some((_, _, by_hand)) = by_hand.filter(|_| *who != Who::ByHand) else {
+                continue;
+            };
+            let ratios: Vec<f64> = by_hand
+                .iter()
+                .zip(rounds)
+                .map(|(hand, ours)| hand / ours)
+                .collect();
+            let all = place(by_hand, 2, 4) / place(rounds, 2, 4);
+            for (what, value) in [
+                ("ratio", all),
+                ("low", place(&ratios, 1, 4)),
+                ("high", place(&ratios, 3, 4)),
+            ] {
+                println!("{what}: {group}\t{}\t{value:.4}", who.name());
+            }
         }
     }
+}
+
+/// The value below which this part of all values is.
+fn place(values: &[f64], part: usize, of: usize) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[(values.len() - 1) * part / of]
 }
 
 /// Tables for the loop by hand, and the keys of ours as the outbox itself writes them.

@@ -1,7 +1,7 @@
 //! Running the programs that a step consists of.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -70,6 +70,28 @@ fn cache_of(xdg: Option<OsString>, home: Option<OsString>) -> PathBuf {
     xdg.and_then(absolute)
         .or_else(|| home.and_then(absolute).map(|home| home.join(".cache")))
         .map_or_else(target, |folder| folder.join("retryguard"))
+}
+
+/// Installs packages from npm into a folder, without running their scripts.
+///
+/// # Errors
+/// When npm cannot be installed, or a package.
+pub fn npm(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    debian(
+        &["sh", "-c", "node --version && npm --version"],
+        &["nodejs", "npm"],
+    )?;
+    let place = folder.to_string_lossy();
+    let mut arguments = vec![
+        "install",
+        "--prefix",
+        &place,
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+    ];
+    arguments.extend(packages);
+    install("npm", "npm", &arguments)
 }
 
 /// Installs Debian packages unless `probe` already runs well.

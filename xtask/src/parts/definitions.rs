@@ -25,24 +25,10 @@ pub(super) fn install() -> anyhow::Result<(String, OsString)> {
     let ready = folder.join("ready");
     if !ready.exists() {
         eprintln!("== Istio and Gateway API: writing their definitions (once, 35 MB)");
-        shell::debian(
-            &["sh", "-c", "node --version && npm --version"],
-            &["nodejs", "npm"],
-        )?;
         fs::create_dir_all(&written)?;
         let script = folder.join("definitions.mjs");
         fs::write(&script, SCRIPT)?;
-        let place = folder.to_string_lossy();
-        let mut arguments = vec![
-            "install",
-            "--prefix",
-            &place,
-            "--ignore-scripts",
-            "--no-audit",
-            "--no-fund",
-        ];
-        arguments.extend(PACKAGES);
-        shell::install("npm", "npm", &arguments)?;
+        shell::npm(&folder, &PACKAGES)?;
         let arguments = [script.to_string_lossy(), written.to_string_lossy()];
         shell::install("definitions", "node", &[&arguments[0], &arguments[1]])?;
         fs::write(&ready, "")?;

@@ -9,6 +9,7 @@ mod definitions;
 mod envoy;
 mod haproxy;
 mod kubernetes;
+mod node;
 mod prometheus;
 mod python;
 pub mod storm;
@@ -86,6 +87,7 @@ pub fn install(begun: Begun) -> anyhow::Result<Variables> {
     all.extend([
         envoy::install()?,
         definitions::install()?,
+        node::install()?,
         begun.kubernetes.finish()?,
     ]);
     Ok(all)

@@ -144,9 +144,8 @@ fn configuration(root: &Node, folder: &Path, mistakes: &mut Mistakes) -> Option<
         || Some(listen::Listen::at(STATUS_ADDRESS)),
         |status| listen::Listen::read(status, STATUS_ADDRESS, &place, mistakes),
     );
-    if let Some(cloudwatch) = &sources.cloudwatch {
-        cloudwatch.check(&limits, &block, mistakes);
-    }
+    sources.check(&limits, &block, mistakes);
+    actuators.check(&limits, &block, mistakes);
     if let Some((_, shards)) = &election {
         check_shards(*shards, &actuators, &place, at, mistakes);
     }

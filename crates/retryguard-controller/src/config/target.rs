@@ -105,6 +105,12 @@ pub(super) fn read(
         .collect()
 }
 
+/// Whether a character does not show, or changes in which order others do: two names could look alike in a table or an alert.
+fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
 fn target(
     entry: &Entry,
     policy: &Policy,
@@ -113,7 +119,7 @@ fn target(
     mistakes: &mut Mistakes,
 ) -> Option<Target> {
     let name = entry.key.as_str();
-    let fits = !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control);
+    let fits = !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(is_hidden);
     if !fits {
         mistakes.add(
             entry.at,

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The limits of the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How long the last decision holds without fresh data; the user's configuration is restored after it.
+    /// How long the last decision holds without fresh data, at most: the user's configuration is back by then.
     pub hold: Duration,
     /// Data older than this is no data.
     pub stale_after: Duration,
@@ -17,6 +17,16 @@ pub struct Limits {
     pub changes_per_minute: u32,
     /// The most changes of all targets together in any minute.
     pub changes_per_minute_in_all: u32,
+}
+
+impl Limits {
+    /// After how long without fresh data the user's configuration is restored. That takes time too: a change may be under way
+    /// that must end first, and the data plane has to answer. So it begins before `hold` is over: by the time that one change may
+    /// take, and never by more than a quarter.
+    #[must_use]
+    pub fn restore_after(&self) -> Duration {
+        self.hold - self.timeout.min(self.hold / 4)
+    }
 }
 
 impl Default for Limits {

@@ -101,12 +101,14 @@ impl Replay {
 
 impl Replayed {
     fn pass(&mut self, limits: &Limits, before: Instant, now: Instant) {
+        // Without data the decision ended between the two rounds.
+        let end = self.guard.expires(limits).unwrap_or(now).max(before).min(now);
         if self.guard.desired() != RetryState::Original {
-            self.outcome.restricted += now.since(before);
+            self.outcome.restricted += end.since(before);
         }
-        if self.guard.tick(limits, now) {
+        if self.guard.tick(limits, end) {
             let reason = self.guard.reason().to_owned();
-            self.outcome.note(now, State::On, reason);
+            self.outcome.note(end, State::On, reason);
         }
     }
 
@@ -219,7 +221,11 @@ mod tests {
         replay.round(&[], Instant::from_secs(200));
         let (_, outcome) = replay.outcomes().next().unwrap();
         assert_eq!(outcome.decisions.last().unwrap().1, State::On);
-        assert_eq!(outcome.decisions.last().unwrap().2, "no fresh data for 60 s");
+        assert_eq!(outcome.decisions.last().unwrap().2, "no fresh data for 55 s");
+        // The last reading was at second 19. The rest of the gap counted as restricted.
+        let (off, back) = (outcome.decisions[0].0, outcome.decisions.last().unwrap().0);
+        assert_eq!(back, Instant::from_secs(19 + 55));
+        assert_eq!(outcome.restricted, back.since(off));
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub struct TargetGuard {
     /// Since when the desired state is what it is.
     since: Instant,
     reason: String,
+    begun: Instant,
     last: Option<LastReading>,
 }
 
@@ -114,6 +115,7 @@ impl TargetGuard {
             basis: Basis::None,
             since: now,
             reason: "no data yet".to_owned(),
+            begun: now,
             last: None,
         }
     }
@@ -233,15 +235,27 @@ impl TargetGuard {
         }
     }
 
-    /// Time passes. True where the last decision has held for as long as it may without fresh data; the desired state is
-    /// then the user's own configuration, and a signal is chosen anew when data comes back.
-    pub fn tick(&mut self, limits: &Limits, now: Instant) -> bool {
+    /// When the last decision ends if no fresh data comes.
+    #[must_use]
+    pub fn expires(&self, limits: &Limits) -> Option<Instant> {
         let last_data = match &self.basis {
-            Basis::None => return false,
+            Basis::None => return None,
             Basis::Found { at, .. } => *at,
             Basis::Guard { last_data, .. } => *last_data,
         };
-        if now.since(last_data) < limits.hold {
+        Some(last_data.after(limits.restore_after()))
+    }
+
+    /// Whether nothing is known: the user's own configuration is desired, and not because of a decision.
+    #[must_use]
+    pub const fn knows_nothing(&self) -> bool {
+        matches!(self.basis, Basis::None)
+    }
+
+    /// Time passes. True where the last decision has held for as long as it may without fresh data; the desired state is
+    /// then the user's own configuration, and a signal is chosen anew when data comes back.
+    pub fn tick(&mut self, limits: &Limits, now: Instant) -> bool {
+        if self.expires(limits).is_none_or(|end| now < end) {
             return false;
         }
         let changed = self.desired() != RetryState::Original;
@@ -249,7 +263,7 @@ impl TargetGuard {
         if changed {
             self.since = now;
         }
-        self.reason = format!("no fresh data for {} s", limits.hold.as_secs());
+        self.reason = format!("no fresh data for {} s", limits.restore_after().as_secs());
         changed
     }
 
@@ -297,8 +311,18 @@ impl TargetGuard {
         match &self.basis {
             Basis::None => false,
             Basis::Found { .. } => true,
-            Basis::Guard { last_data, .. } => now.since(*last_data) > limits.stale_after.min(limits.hold),
+            Basis::Guard { last_data, .. } => {
+                now.since(*last_data) > limits.stale_after.min(limits.restore_after())
+            }
         }
+    }
+
+    /// Whether there has been no fresh data for longer than a decision holds. Retries are then as the user configured them, and
+    /// nothing would switch them off.
+    #[must_use]
+    pub fn is_blind(&self, limits: &Limits, now: Instant) -> bool {
+        let last = self.last.map_or(self.begun, |last| last.at);
+        now.since(last) > limits.restore_after()
     }
 
     /// The reason of the present desired state, in a sentence.

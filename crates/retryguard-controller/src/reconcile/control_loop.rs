@@ -6,7 +6,7 @@ use retryguard_core::Instant;
 use serde_json::{Value, json};
 use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
-    task::JoinSet,
+    task::{JoinError, JoinSet},
     time::timeout,
 };
 
@@ -42,10 +42,10 @@ pub struct Components {
 /// How long a polite stop may take to restore everything. Kubernetes kills after 30 s.
 pub const STOP_WITHIN: Duration = Duration::from_secs(20);
 
-/// How often time is looked at when nothing happens.
+/// How often time is looked at when nothing happens. The end of a decision is not waited for in such steps.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The most changes and questions that are under way at once.
+/// The most changes of one actuator that are under way at once.
 const AT_ONCE: usize = 64;
 
 /// What is asked of a running controller.
@@ -153,24 +153,24 @@ pub(crate) async fn run_of_several(
         leading,
         handing_over: None,
     };
-    let mut ticks = tokio::time::interval(TICK);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     tokio::pin!(stop);
     loop {
+        let pause = control_loop.pause();
         tokio::select! {
             biased;
             () = &mut stop => break,
             Some(event) = inbox.recv() => control_loop.take(event),
-            Some(Ok(event)) = control_loop.work.join_next() => control_loop.take(event),
+            Some(ended) = control_loop.work.join_next() => control_loop.take(not_panicked(ended)),
+            Some(ended) = tasks.join_next() => not_panicked(ended),
             Some(query) = queries.recv() => control_loop.answer(query),
-            _ = ticks.tick() => {}
+            () = sleep(pause) => {}
         }
         // To act is to look at every target: once for all that has happened, not once for each.
         while let Ok(event) = inbox.try_recv() {
             control_loop.take(event);
         }
-        while let Some(Ok(event)) = control_loop.work.try_join_next() {
-            control_loop.take(event);
+        while let Some(ended) = control_loop.work.try_join_next() {
+            control_loop.take(not_panicked(ended));
         }
         control_loop.act();
     }
@@ -181,6 +181,12 @@ pub(crate) async fn run_of_several(
     let _ = timeout(limits.timeout, backend).await;
     tracing::info!(target: "retryguard::controller", ended = ?ended, "stopped");
     ended
+}
+
+/// What a task came to. A panic in one of them ends the controller: without that task a source would never be read again, or a
+/// target never changed again, and nothing would say so. The next controller goes on from what the data plane holds.
+pub(crate) fn not_panicked<T>(ended: Result<T, JoinError>) -> T {
+    ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 struct ControlLoop {
@@ -331,6 +337,13 @@ impl ControlLoop {
         }
     }
 
+    /// How long nothing needs to be done if nothing happens.
+    fn pause(&self) -> Duration {
+        let now = self.clock.now();
+        let expiry = self.reconciler.next_expiry();
+        expiry.map_or(TICK, |expiry| now.until(expiry).min(TICK))
+    }
+
     /// Does what is to be done now.
     fn act(&mut self) {
         let now = self.clock.now();
@@ -353,10 +366,8 @@ impl ControlLoop {
                 Event::Found(actuator_index, found)
             });
         }
-        if self.work.len() < AT_ONCE {
-            let planned_changes = self.reconciler.planned_changes(now, AT_ONCE - self.work.len());
-            self.start(planned_changes, now);
-        }
+        let planned_changes = self.reconciler.planned_changes(now, AT_ONCE);
+        self.start(planned_changes, now);
         self.waits_to_hand_over();
     }
 
@@ -400,8 +411,7 @@ impl ControlLoop {
                 if self.reconciler.clean() {
                     return Ended::Restored;
                 }
-                let room = AT_ONCE.saturating_sub(self.work.len());
-                let planned_changes = self.reconciler.restore_all(now, room);
+                let planned_changes = self.reconciler.restore_all(now, AT_ONCE);
                 self.start(planned_changes, now);
             }
             if now.since(started) >= STOP_WITHIN {

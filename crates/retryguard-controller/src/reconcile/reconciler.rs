@@ -77,6 +77,8 @@ struct ActuatorState {
     error: Option<String>,
     /// Targets of a former configuration that are still changed.
     orphans: BTreeMap<TargetName, Binding>,
+    /// Changes that are under way.
+    under_way: usize,
     changes: u64,
     changes_failed: u64,
 }
@@ -212,6 +214,15 @@ impl Reconciler {
             }
         }
         expired
+    }
+
+    /// When the next decision ends if no fresh data comes.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<Instant> {
+        let expiries = self.targets.iter();
+        expiries
+            .filter_map(|target_entry| target_entry.guard.expires(&self.limits))
+            .min()
     }
 
     /// What the election said; `asked` is when the question was put.
@@ -416,6 +427,7 @@ impl ActuatorState {
             failures: 0,
             error: None,
             orphans: BTreeMap::new(),
+            under_way: 0,
             changes: 0,
             changes_failed: 0,
         }

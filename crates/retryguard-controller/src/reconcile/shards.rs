@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::reconcile::balance::Balance;
 use crate::reconcile::control_loop::{
-    Components, Ended, MOST_QUERIES, Query, QuerySender, run, run_of_several,
+    Components, Ended, MOST_QUERIES, Query, QuerySender, not_panicked, run, run_of_several,
 };
 
 /// Runs all shards until `stop`; each then restores what it changed. How the worst of them ended.
@@ -44,6 +44,9 @@ pub async fn run_shards(
     loop {
         tokio::select! {
             () = &mut stop => break,
+            Some(ended) = loops.join_next() => {
+                not_panicked(ended);
+            }
             Some(query) = queries.recv() => {
                 // A loop that does not answer must not keep the others from being stopped.
                 tokio::spawn(answer(query, asked.clone()));

@@ -1,4 +1,5 @@
-//! A real gRPC client under the actuator `grpc-xds`: gRPC for Python, which has the C core's xDS client.
+//! Real gRPC clients under the actuator `grpc-xds`: gRPC for Python, which has the C core's xDS client, and gRPC for Node, which has
+//! one of its own.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::net::SocketAddr;
@@ -70,18 +71,30 @@ struct World {
 
 impl World {
     async fn start(controller: u16, trust: &Trust<'_>) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/grpc_client.py");
+        let mut command = Command::new(need("grpc-python"));
+        command.arg(script);
+        Self::start_with(command, controller, trust).await
+    }
+
+    async fn start_node(controller: u16) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/grpc_client.js");
+        let mut command = Command::new(need("node"));
+        command.arg(script).env("NODE_PATH", need("grpc-node"));
+        Self::start_with(command, controller, &Trust::Plain).await
+    }
+
+    /// `command` is told the port on which it is driven, and that of the service.
+    async fn start_with(mut command: Command, controller: u16, trust: &Trust<'_>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let bootstrap = folder.path().join("bootstrap.json");
         let text = json!({
             "xds_servers": [trust.server(controller)],
-            "node": {"id": "client-1", "cluster": "shop"},
+            "node": {"id": "client-1", "cluster": "shop", "locality": {}},
         });
         std::fs::write(&bootstrap, text.to_string()).unwrap();
         let (control, service) = (free_port(), free_port());
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/grpc_client.py");
-        let mut command = Command::new(need("grpc-python"));
         command
-            .arg(script)
             .args([control.to_string(), service.to_string()])
             .env("GRPC_XDS_BOOTSTRAP", bootstrap)
             .env("GRPC_EXPERIMENTAL_XDS_BOOTSTRAP_CALL_CREDS", "true")
@@ -188,7 +201,17 @@ async fn streams(actuator: &GrpcXds, wanted: u64) {
 #[ignore = "needs gRPC for Python"]
 async fn retries_are_switched_and_found_again() {
     let port = free_port();
-    let world = World::start(port, &Trust::Plain).await;
+    switched_and_found_again(port, World::start(port, &Trust::Plain).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs gRPC for Node"]
+async fn retries_of_node_are_switched_and_found_again() {
+    let port = free_port();
+    switched_and_found_again(port, World::start_node(port).await).await;
+}
+
+async fn switched_and_found_again(port: u16, world: World) {
     let first = actuator(&settings(port), world.target()).await;
     assert_eq!(world.calls(3).await, (3, 3));
     world.get("/sick").await;

@@ -370,6 +370,11 @@ impl Running {
         self.task.await.unwrap()
     }
 
+    /// How it ends by itself.
+    pub(crate) async fn ended(self) -> Result<Ended, tokio::task::JoinError> {
+        self.task.await
+    }
+
     /// As a crash would.
     pub(crate) fn kill(self) {
         self.task.abort();

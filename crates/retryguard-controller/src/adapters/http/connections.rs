@@ -2,7 +2,7 @@
 //!
 //! A connection without an open request is closed after a while, whatever trickles in on it. When the port is full, the
 //! one that has been without a request for longest makes room for the next, so that a health probe is answered while
-//! clients open connections and send nothing. A connection whose peer does not read is closed too.
+//! clients open connections and send nothing. A connection whose peer does not read, or reads too slowly, is closed too.
 
 use std::{
     collections::BTreeMap,
@@ -47,6 +47,9 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
     /// How long a peer may take to read anything of what is written to it.
     pub(crate) stalled: Duration,
+    /// How long a request may be open, its answer included: a peer that reads a byte now and then would keep its place for ever.
+    /// `None` for streams.
+    pub(crate) request: Option<Duration>,
 }
 
 impl Limits {
@@ -59,9 +62,13 @@ impl Limits {
             first_request: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             stalled: Duration::from_secs(10),
+            request: (share == Share::Eighth).then_some(LONGEST_REQUEST),
         }
     }
 }
+
+/// The longest wait for news of a policy is a minute; another one is for reading the answer.
+const LONGEST_REQUEST: Duration = Duration::from_secs(120);
 
 /// A port's part of the descriptors of the process. There are at most two ports of one eighth, and those of fleets share one half,
 /// so a quarter is left.
@@ -263,8 +270,8 @@ pub(crate) struct Limited<I> {
     connection: Arc<Connection>,
     _place: Place,
     closed: Timer,
-    /// Runs while no request is open; the number of requests that had begun when it was set.
-    waiting: Option<(u64, Timer)>,
+    /// Runs while no request is open, or while one is; and with it which of the two, and how many requests had begun.
+    waiting: Option<((bool, u64), Timer)>,
     /// Runs while the peer reads nothing.
     stalled: Option<Timer>,
 }
@@ -290,22 +297,29 @@ impl<I> Limited<I> {
                 "closed without a request, to make room",
             ));
         }
-        if !self.connection.is_idle() {
+        let idle = self.connection.is_idle();
+        let begun = self.connection.begun.load(Ordering::SeqCst);
+        let limit = match (idle, begun) {
+            (true, 0) => Some(self.limits.first_request),
+            (true, _) => Some(self.limits.idle),
+            (false, _) => self.limits.request,
+        };
+        let Some(limit) = limit else {
             self.waiting = None;
             return Ok(());
-        }
-        let begun = self.connection.begun.load(Ordering::SeqCst);
-        if self.waiting.as_ref().is_none_or(|(before, _)| *before != begun) {
-            let limit = if begun == 0 {
-                self.limits.first_request
-            } else {
-                self.limits.idle
-            };
-            self.waiting = Some((begun, Box::pin(sleep(limit))));
+        };
+        let now = (idle, begun);
+        if self.waiting.as_ref().is_none_or(|(before, _)| *before != now) {
+            self.waiting = Some((now, Box::pin(sleep(limit))));
         }
         let waiting = self.waiting.as_mut();
         if waiting.is_some_and(|(_, timer)| timer.as_mut().poll(context).is_ready()) {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no request came in time"));
+            let reason = if idle {
+                "no request came in time"
+            } else {
+                "the answer was not read in time"
+            };
+            return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
         }
         Ok(())
     }
@@ -346,6 +360,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Limited<I> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.poll_limits(context)?;
         let written = Pin::new(&mut self.io).poll_write(context, bytes);
         self.poll_stalled(context, written)
     }
@@ -355,6 +370,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Limited<I> {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.poll_limits(context)?;
         let written = Pin::new(&mut self.io).poll_write_vectored(context, bytes);
         self.poll_stalled(context, written)
     }
@@ -441,7 +457,7 @@ mod tests {
         let mut limited = all.admit(server).unwrap();
         let request = limited.connection().in_use();
         let waited = tokio::time::timeout(Duration::from_secs(3_600), limited.read_u8()).await;
-        assert!(waited.is_err(), "a long poll is not cut off");
+        assert!(waited.is_err(), "a stream is not cut off");
         drop(request);
         let waited = tokio::time::timeout(Duration::from_secs(59), limited.read_u8()).await;
         assert!(waited.is_err());
@@ -483,6 +499,30 @@ mod tests {
         assert!(ports.iter().map(Connections::most).sum::<usize>() <= half);
         let status = Connections::new(Limits::new(usize::MAX, Share::Eighth));
         assert_eq!(status.most(), descriptors() / 8);
+    }
+
+    /// Such a peer was never left: whenever it read something, the time began anew. As many of them as the port has places kept
+    /// every health probe out.
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_reads_a_byte_now_and_then_is_left() {
+        let all = Connections::new(Limits::new(2, Share::Eighth));
+        let (mut client, server) = duplex(64);
+        let mut limited = all.admit(server).unwrap();
+        let request = limited.connection().in_use();
+        let reader = tokio::spawn(async move {
+            let mut read = 0;
+            while client.read_u8().await.is_ok() {
+                read += 1;
+                sleep(Duration::from_secs(9)).await;
+            }
+            read
+        });
+        let error = limited.write_all(&[0; 1_000]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop((request, limited));
+        assert_eq!(all.open(), 0);
+        // What was written is still read.
+        assert!(reader.await.unwrap() < 100);
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,4 +13,6 @@ pub use port::Port;
 #[cfg(feature = "envoy")]
 pub(crate) use port::warn_if_exposed;
 pub(crate) use port::{guarded, serve};
+#[cfg(feature = "envoy")]
+pub(crate) use tls::pem;
 pub(crate) use tls::server_config;

@@ -1,6 +1,8 @@
 //! TLS for our ports.
 
 use std::{
+    fs::File,
+    io::Read as _,
     path::Path,
     sync::{Arc, Once},
 };
@@ -24,9 +26,8 @@ pub(crate) fn server_config(what: &'static str, tls: &Tls) -> Result<ServerConfi
         reason,
     };
     let chain = certificates(&tls.certificate).map_err(|reason| unusable(&tls.certificate, reason))?;
-    must_be_regular(&tls.key).map_err(|error| unusable(&tls.key, error.to_string()))?;
-    let key =
-        PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| unusable(&tls.key, error.to_string()))?;
+    let key = pem(&tls.key).map_err(|reason| unusable(&tls.key, reason))?;
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| unusable(&tls.key, error.to_string()))?;
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -61,14 +62,29 @@ pub(crate) fn server_config(what: &'static str, tls: &Tls) -> Result<ServerConfi
 
 /// The certificates of a PEM file, at least one.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    must_be_regular(path).map_err(|error| error.to_string())?;
-    let all: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
+    let all: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem(path)?)
+        .collect::<Result<_, _>>()
         .map_err(|error| error.to_string())?;
     if all.is_empty() {
         return Err("no certificate in it".to_owned());
     }
     Ok(all)
+}
+
+/// The largest PEM file that is read. The authorities that a system trusts have a quarter of a MiB.
+const LARGEST_PEM: u64 = 4 * 1024 * 1024;
+
+/// A PEM file. A wrong path can name a pipe, which would be waited for, or a device without an end.
+pub(crate) fn pem(path: &Path) -> Result<Vec<u8>, String> {
+    must_be_regular(path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LARGEST_PEM + 1).read_to_end(&mut bytes))
+        .map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > LARGEST_PEM {
+        return Err("too large for certificates or a key".to_owned());
+    }
+    Ok(bytes)
 }
 
 /// One implementation of TLS for the whole program, whichever feature brought another one in.
@@ -78,4 +94,18 @@ pub(crate) fn choose_tls() {
         // Fails only where the program has chosen one already.
         let _ = ring::default_provider().install_default();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device without an end was read until the memory was full.
+    #[test]
+    fn a_file_without_an_end_is_no_certificate() {
+        let error = certificates(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.contains("too large"), "{error}");
+        let error = pem(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.contains("too large"), "{error}");
+    }
 }

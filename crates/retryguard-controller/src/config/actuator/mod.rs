@@ -12,6 +12,7 @@ pub mod policy_server;
 use retryguard_policy::reading::{Block, Mistakes};
 
 use crate::config::Place;
+use crate::domain::limits::Limits;
 
 /// What carries decisions: at most one of each kind.
 #[derive(Debug, Clone, Default)]
@@ -80,6 +81,25 @@ impl Actuators {
             mistakes.add(at, "no actuator", format!("add {wanted}"));
         }
         all
+    }
+
+    /// A change that waits for nodes that do not answer must end by itself: one that is given up counts as failed.
+    pub(super) fn check(&self, limits: &Limits, block: &Block<'_>, mistakes: &mut Mistakes) {
+        let rtds = self.envoy_rtds.as_ref().map(|rtds| rtds.confirm_within);
+        let grpc = self.grpc_xds.as_ref().map(|grpc| grpc.confirm_within);
+        for (word, confirm_within) in [("envoy-rtds", rtds), ("grpc-xds", grpc)] {
+            if let Some(confirm_within) = confirm_within.filter(|within| *within >= limits.timeout) {
+                mistakes.add(
+                    block.at(),
+                    format!(
+                        "`{word}` waits {} s for clients to confirm a change, and `limits.timeout` gives a change up after {} s",
+                        confirm_within.as_secs_f64(),
+                        limits.timeout.as_secs_f64()
+                    ),
+                    format!("write a shorter `confirmWithin` for `{word}`, or a longer `limits.timeout`"),
+                );
+            }
+        }
     }
 
     /// The words of those that are configured.

@@ -117,14 +117,14 @@ impl CloudWatchSettings {
     /// The loop's usual limits are for data of the last seconds; with them, nothing of CloudWatch's would count.
     pub(in crate::config) fn check(&self, limits: &Limits, block: &Block<'_>, mistakes: &mut Mistakes) {
         let worst = self.delay();
-        if limits.stale_after < worst || limits.hold < 2 * worst {
+        if limits.stale_after < worst || limits.restore_after() < 2 * worst {
             mistakes.add(
                 block.at(),
                 format!(
                     "CloudWatch's counts are up to {} s old, and `limits` takes no counts older than {} s and keeps a decision for {} s without any",
                     worst.as_secs(),
                     limits.stale_after.as_secs(),
-                    limits.hold.as_secs()
+                    limits.restore_after().as_secs()
                 ),
                 format!(
                     "write `limits: {{staleAfter: {}s, hold: {}s}}` or more",

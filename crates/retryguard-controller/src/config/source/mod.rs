@@ -8,6 +8,7 @@ pub mod scrape;
 use retryguard_policy::reading::{Block, Mistakes};
 
 use crate::config::Place;
+use crate::domain::limits::Limits;
 
 /// Where signals come from: at most one of each kind.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +47,28 @@ impl Sources {
             mistakes.add(at, "no source", format!("add {wanted}"));
         }
         all
+    }
+
+    /// A decision must not end between two rounds of its source: retries would be on and off in turns.
+    pub(super) fn check(&self, limits: &Limits, block: &Block<'_>, mistakes: &mut Mistakes) {
+        if let Some(cloudwatch) = &self.cloudwatch {
+            cloudwatch.check(limits, block, mistakes);
+        }
+        let prometheus = self.prometheus.as_ref().map(|settings| settings.every);
+        let scrape = self.scrape.as_ref().map(|settings| settings.every);
+        for (word, every) in [("prometheus", prometheus), ("scrape", scrape)] {
+            if let Some(every) = every.filter(|every| limits.restore_after() <= *every) {
+                mistakes.add(
+                    block.at(),
+                    format!(
+                        "`{word}` is read every {} s, and `limits.hold` ends a decision that has had no data for {} s",
+                        every.as_secs_f64(),
+                        limits.restore_after().as_secs_f64()
+                    ),
+                    format!("write `limits: {{hold: {}s}}` or more", (3 * every).as_secs().max(1)),
+                );
+            }
+        }
     }
 
     /// How many are configured.

@@ -37,44 +37,72 @@ pub(super) fn pause(failures: u32) -> Duration {
 pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Reconciler {
-    /// What is to be done now, within the rate limits and no more than `room`; each counts as under way from here on.
-    pub fn planned_changes(&mut self, now: Instant, room: usize) -> Vec<PlannedChange> {
+    /// What is to be done now, within the rate limits and with at most `at_once` changes under way for one actuator: one that
+    /// does not answer must not delay the others. Each change counts as under way from here on.
+    pub fn planned_changes(&mut self, now: Instant, at_once: usize) -> Vec<PlannedChange> {
         if !self.leads(now) {
             return Vec::new();
         }
         let mut planned_changes = Vec::new();
         for (place, desired) in self.needed(now) {
-            let full = planned_changes.len() >= room;
-            if full
-                || !self
-                    .total_rate_limit
-                    .allows(self.limits.changes_per_minute_in_all, now)
-            {
-                break;
+            if self.has_room(&place, at_once) && self.within_rate_limits(&place, now) {
+                planned_changes.push(self.planned(&place, desired, None));
             }
-            if let Place::ManagedTarget { target_entry, .. } = place {
-                let rate_limit = &mut self.targets[target_entry].rate_limit;
-                if !rate_limit.allows(self.limits.changes_per_minute, now) {
-                    continue;
-                }
-                rate_limit.note(now);
-            }
-            self.total_rate_limit.note(now);
-            planned_changes.push(self.planned(&place, desired, None));
         }
         planned_changes
     }
 
+    fn has_room(&self, place: &Place, at_once: usize) -> bool {
+        let actuator = match place {
+            Place::ManagedTarget {
+                target_entry,
+                binding,
+            } => self.targets[*target_entry].bindings[*binding].actuator,
+            Place::Orphan { actuator, .. } => *actuator,
+        };
+        self.actuators[actuator].under_way < at_once
+    }
+
+    /// Whether the rate limits allow one more change; it counts from here on. A target about which nothing is known any more is
+    /// restored whatever they are: a decision must not outlast `limits.hold`.
+    fn within_rate_limits(&mut self, place: &Place, now: Instant) -> bool {
+        let limits = &self.limits;
+        let of_target = match place {
+            Place::ManagedTarget { target_entry, .. } => {
+                let target_entry = &mut self.targets[*target_entry];
+                if target_entry.guard.knows_nothing() {
+                    return true;
+                }
+                Some(&mut target_entry.rate_limit)
+            }
+            Place::Orphan { .. } => None,
+        };
+        if !self
+            .total_rate_limit
+            .allows(limits.changes_per_minute_in_all, now)
+        {
+            return false;
+        }
+        if let Some(of_target) = of_target {
+            if !of_target.allows(limits.changes_per_minute, now) {
+                return false;
+            }
+            of_target.note(now);
+        }
+        self.total_rate_limit.note(now);
+        true
+    }
+
     /// Everything back to what the user configured, whatever the rate limits are: for a polite stop.
-    pub fn restore_all(&mut self, now: Instant, room: usize) -> Vec<PlannedChange> {
+    pub fn restore_all(&mut self, now: Instant, at_once: usize) -> Vec<PlannedChange> {
         if !self.leads(now) {
             return Vec::new();
         }
         let mut planned_changes = Vec::new();
         for place in self.places() {
             let binding = self.binding(&place);
-            if !binding.clean() && !binding.busy && binding.not_before <= now && planned_changes.len() < room
-            {
+            let needed = !binding.clean() && !binding.busy && binding.not_before <= now;
+            if needed && self.has_room(&place, at_once) {
                 planned_changes.push(self.planned(
                     &place,
                     RetryState::Original,
@@ -97,6 +125,7 @@ impl Reconciler {
     /// What became of a planned change. Gives the actuator's losses where it was made.
     pub fn done(&mut self, planned: &PlannedChange, result: Result<Vec<Loss>, ActuatorError>, now: Instant) {
         let actuator = &mut self.actuators[planned.actuator];
+        actuator.under_way = actuator.under_way.saturating_sub(1);
         actuator.changes += 1;
         actuator.changes_failed += u64::from(result.is_err());
         if result.is_err() {
@@ -203,6 +232,7 @@ impl Reconciler {
         if let Some(binding) = binding {
             binding.busy = true;
         }
+        self.actuators[actuator].under_way += 1;
         PlannedChange {
             actuator,
             change: Change {

@@ -172,6 +172,19 @@ impl Reconciler {
             );
         }
         page.family(
+            "retryguard_controller_blind",
+            "gauge",
+            "1 while this controller leads and a target has had no fresh data for longer than a decision holds.",
+        );
+        for target_entry in &self.targets {
+            let blind = self.leads(now) && target_entry.guard.is_blind(&self.limits, now);
+            page.line(
+                "retryguard_controller_blind",
+                &[("target", target_entry.name.as_str())],
+                f64::from(u8::from(blind)),
+            );
+        }
+        page.family(
             "retryguard_controller_decisions_total",
             "counter",
             "Changes of a target's desired state, by the new state and by why: above, below, quiet, productive, unproductive, measure, test, recovered, no-data, other.",

@@ -115,6 +115,65 @@ targets:
     assert!(wrong.contains("none.yaml"), "{wrong}");
 }
 
+/// With a hold time shorter than the time between two rounds, retries would go on and off in turns.
+#[test]
+fn a_decision_must_outlast_the_time_between_two_rounds() {
+    let file = |every: &str, hold: &str| {
+        format!(
+            "sources: {{scrape: {{addresses: ['http://127.0.0.1:1/'], every: {every}}}}}\nlimits: {{hold: {hold}}}\n\
+             actuators: {{policy-server: {{folder: .}}}}\ntargets: {{a: {{scrape: {{envoy: {{}}}}}}}}"
+        )
+    };
+    // A quarter of it is for the restoration itself.
+    let told = mistakes(&file("3s", "4s"));
+    assert!(
+        told.contains("read every 3 s") && told.contains("no data for 3 s") && told.contains("hold: 9s"),
+        "{told}"
+    );
+    for (every, hold) in [("3s", "5s"), ("3s", "9s"), ("30s", "60s")] {
+        assert!(
+            Config::parse(&file(every, hold), Path::new(".")).is_ok(),
+            "{every}, {hold}"
+        );
+    }
+}
+
+/// Every change was given up at the moment at which it stopped waiting for Envoys, and a stop could restore nothing.
+#[test]
+fn a_change_must_not_wait_longer_for_clients_than_it_may_take() {
+    let file = |confirm: &str, timeout: &str| {
+        format!(
+            "sources: {{scrape: {{addresses: ['http://127.0.0.1:1/']}}}}\nlimits: {{timeout: {timeout}}}\n\
+             actuators: {{envoy-rtds: {{listen: '127.0.0.1:1', {confirm}}}}}\ntargets: {{a: {{scrape: {{envoy: {{}}}}}}}}"
+        )
+    };
+    let told = mistakes(&file("", "2s"));
+    assert!(
+        told.contains("waits 2 s") && told.contains("confirmWithin"),
+        "{told}"
+    );
+    assert!(Config::parse(&file("confirmWithin: 1s", "2s"), Path::new(".")).is_ok());
+    assert!(Config::parse(&file("", "3s"), Path::new(".")).is_ok());
+}
+
+/// A name with characters that do not show, or that turn others around, looks like another one.
+#[test]
+fn a_target_has_a_name_that_shows() {
+    for name in [
+        "\u{202e}reviews",
+        "rev\u{200b}iews",
+        "\u{feff}reviews",
+        "rev\u{7}iews",
+    ] {
+        let text = format!(
+            "sources: {{scrape: {{addresses: ['http://127.0.0.1:1/']}}}}\nactuators: {{policy-server: {{folder: .}}}}\n\
+             targets: {{{}: {{scrape: {{envoy: {{}}}}}}}}",
+            serde_json::to_string(name).unwrap()
+        );
+        assert!(mistakes(&text).contains("not a name for a target"), "{name:?}");
+    }
+}
+
 /// The controller measured the gain of retries against 15 %, whatever the policy said.
 #[test]
 fn the_price_of_a_retry_comes_from_the_policy() {

@@ -2,6 +2,7 @@
 
 mod data;
 mod flapping;
+mod holding;
 mod leading;
 mod noticing;
 mod restarting;

@@ -62,9 +62,9 @@ async fn restarted_without_data_what_was_found_is_restored_after_the_hold() {
     let plane = DataPlane::new();
     plane.set("payments", Some(Observed::Managed(RetryState::Off)));
     let _running = start(Setup::default(), &plane, Box::new(|_| Err(down())));
-    seconds(58).await;
+    seconds(54).await;
     assert_eq!(plane.held("payments"), RetryState::Off);
-    seconds(4).await;
+    seconds(2).await;
     assert_eq!(plane.held("payments"), RetryState::Original);
 }
 

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::adapters::actuator::discovery::fleet::{MOST_STREAMS, NodeRequest, StreamRefused, Update};
 use crate::adapters::actuator::discovery::shared_fleet::{SharedFleet, StreamHandle};
 use crate::adapters::http::connections::{Connection, Connections, Limited, Limits, Share};
-use crate::adapters::http::warn_if_exposed;
+use crate::adapters::http::{pem, warn_if_exposed};
 use crate::adapters::start_error::StartError;
 use crate::clock::sleep;
 use crate::config::listen::Listen;
@@ -109,10 +109,10 @@ fn server(what: &'static str, listen: &Listen) -> Result<Server, StartError> {
         return Ok(server);
     };
     let read = |path: &std::path::Path| {
-        std::fs::read(path).map_err(|error| StartError::File {
+        pem(path).map_err(|reason| StartError::File {
             what,
             path: path.display().to_string(),
-            reason: error.to_string(),
+            reason,
         })
     };
     // Checked as on the other ports, whose messages say which file is wrong.

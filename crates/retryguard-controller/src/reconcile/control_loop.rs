@@ -295,6 +295,9 @@ impl ControlLoop {
         let now = self.clock.now();
         // The other end may have gone.
         match query {
+            // Who asked has given up: a page of thousands of targets would be made for nothing.
+            Query::Status(answer) if answer.is_closed() => {}
+            Query::Metrics(answer) if answer.is_closed() => {}
             Query::Status(answer) => drop(answer.send(self.status(now))),
             Query::Metrics(answer) => drop(answer.send(self.reconciler.metrics(now))),
             Query::Ready(answer) => drop(answer.send(self.reconciler.ready())),

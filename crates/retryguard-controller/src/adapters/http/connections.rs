@@ -198,14 +198,16 @@ impl Connections {
         self.limits.most.min(own).max(1)
     }
 
-    /// Takes a connection in; an error where the port is full of open requests.
+    /// Takes a connection in; an error where the port is full of open streams.
     pub(crate) fn admit<I>(&self, io: I) -> io::Result<Limited<I>> {
         let most = self.most();
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if table.open.len() >= most {
             // Numbers rise, so the first is the oldest.
             let idle = table.open.iter().find(|(_, connection)| connection.is_idle());
-            let Some(number) = idle.map(|(number, _)| *number) else {
+            // A request that has been open for longest is a slow reader's, or a wait for news that can be repeated.
+            let oldest = || self.limits.request.and_then(|_| table.open.iter().next());
+            let Some(number) = idle.or_else(oldest).map(|(number, _)| *number) else {
                 return Err(io::Error::new(
                     io::ErrorKind::ConnectionRefused,
                     "every connection of this port is in use",
@@ -294,7 +296,7 @@ impl<I> Limited<I> {
             self.closed = Box::pin(std::future::pending());
             return Err(io::Error::new(
                 io::ErrorKind::ConnectionAborted,
-                "closed without a request, to make room",
+                "closed to make room",
             ));
         }
         let idle = self.connection.is_idle();
@@ -523,6 +525,22 @@ mod tests {
         assert_eq!(all.open(), 0);
         // What was written is still read.
         assert!(reader.await.unwrap() < 100);
+    }
+
+    /// Slow readers in every place of the port kept a health probe out until their time was over.
+    #[tokio::test(start_paused = true)]
+    async fn a_port_that_is_full_of_slow_readers_takes_the_next_connection() {
+        let all = Connections::new(Limits::new(2, Share::Eighth));
+        let (_clients, servers): (Vec<_>, Vec<_>) = (0..3).map(|_| duplex(64)).unzip();
+        let mut admitted = Vec::new();
+        for server in servers {
+            let limited = all.admit(server).unwrap();
+            let request = limited.connection().in_use();
+            admitted.push((limited, request));
+        }
+        let error = admitted[0].0.write_all(&[0; 65]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+        assert!(admitted[2].0.write_all(&[0; 64]).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

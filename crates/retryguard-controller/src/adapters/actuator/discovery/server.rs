@@ -271,7 +271,12 @@ async fn run_stream<D: Dialect>(
                         stream.on_request(&request);
                     }
                 }
-                Ok(None) | Err(_) => return,
+                Ok(None) => return,
+                // Such as a request that is too large. The node's log then says so.
+                Err(status) => {
+                    let _ = answers.try_send(Err(status));
+                    return;
+                }
             },
             place = answers.reserve(), if dialect.has_answer() || stream.has_update() => match place {
                 Ok(place) => {

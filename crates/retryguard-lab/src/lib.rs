@@ -7,7 +7,7 @@
 //! - [`experiment`]: a configuration under a fault: warm-up, fault, recovery, and what was measured.
 //! - [`demo`]: a storm, first without protection and then with it, live in a terminal and on a page.
 //!
-//! Which patterns are on is said by a policy file and by nothing else.
+//! Only a policy file says which patterns are on.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod answer;

@@ -16,7 +16,7 @@ pub struct Service {
     pub station: Station,
     /// Which of the waiting requests is next.
     pub queue_order: QueueOrder,
-    /// How long it takes to turn a request away.
+    /// how long it takes to reject a request.
     pub rejection_time: Duration,
     /// How much of a worker's time turning a request away costs, taken from the work on others.
     pub rejection_work: Duration,

@@ -11,7 +11,7 @@ use retryguard_core::{
 use retryguard_policy::{NetworkError, Policy, lint};
 use retryguard_translate::{Beside, Format, Imported, import, lint_file};
 
-fn imported(text: &str, format: Format) -> (Imported, Policy) {
+pub(crate) fn imported(text: &str, format: Format) -> (Imported, Policy) {
     assert_eq!(Format::detect(text), Some(format), "{text}");
     let imported = import(text, format).unwrap_or_else(|error| panic!("{error}"));
     let policy =
@@ -21,7 +21,7 @@ fn imported(text: &str, format: Format) -> (Imported, Policy) {
     (imported, policy)
 }
 
-fn note(imported: &Imported, line: u32, words: &str) {
+pub(crate) fn note(imported: &Imported, line: u32, words: &str) {
     let found = imported
         .notes
         .iter()
@@ -511,30 +511,4 @@ fn a_broken_file_is_reported_where_it_is_broken() {
         mistakes.as_slice()[0].message.contains("nothing to import"),
         "{mistakes}"
     );
-}
-
-#[test]
-fn a_number_of_attempts_that_is_not_a_number_is_noted() {
-    let text = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: a}\nspec:\n  hosts: [a]\n  http:\n  - \
-                retries: {attempts: many}\n    route: [{destination: {host: a}}]\n";
-    let (imported, _) = imported(text, Format::Istio);
-    note(&imported, 7, "`attempts` is not a whole number");
-    let notes = format!("{:?}", imported.notes);
-    assert!(!notes.contains("without `attempts`"), "{notes}");
-}
-
-/// `HttpStandardResilienceOptions` draw their delays by default, unlike a strategy of Polly's own.
-#[test]
-fn the_standard_handler_for_http_has_jitter_by_default() {
-    let standard = r#"{"HttpStandardResilienceOptions": {"Retry": {"MaxRetryAttempts": 2}, "TotalRequestTimeout": {"Timeout": "00:00:30"}}}"#;
-    let (handler, _) = imported(standard, Format::Polly);
-    assert!(
-        handler.policy.contains("jitter: decorrelated"),
-        "{}",
-        handler.policy
-    );
-    let plain = r#"{"catalog": {"Retry": {"MaxRetryAttempts": 2}, "Timeout": {"Timeout": "00:00:02"}}}"#;
-    let (strategy, _) = imported(plain, Format::Polly);
-    assert!(strategy.policy.contains("jitter: none"), "{}", strategy.policy);
-    note(&strategy, 1, "by its place in the pipeline");
 }

@@ -4,4 +4,5 @@ mod accepted;
 mod drawn;
 mod files;
 mod judged;
+mod numbers;
 mod round_trips;

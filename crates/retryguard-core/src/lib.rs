@@ -26,6 +26,7 @@ pub mod gate;
 pub mod guard;
 pub mod hedge;
 pub mod latency;
+mod levels;
 pub mod limiter;
 pub mod outcome;
 mod pace;

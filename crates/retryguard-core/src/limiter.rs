@@ -10,13 +10,15 @@
 //! Latency is read from successes alone. A random failure or a random timeout says nothing about a queue: as long as
 //! what succeeds comes in time, nothing shrinks.
 //!
-//! Where many attempts fail, an experiment finds out whether fewer at a time would serve more (see `experiment.rs`): that is the
-//! upper limit then.
+//! Where many attempts fail, fewer at a time may serve more, and how many is the upper limit then. A client that is a good part of
+//! the target's load sees it in what became of its attempts (see `profile.rs`), and clients together find it out by an experiment
+//! (see `experiment.rs`).
 //!
 //! There is no limit at the start: the first one that is needed is what the client used at that moment. A limit below
 //! one attempt is kept as a pause between attempts, so that many clients that make few calls can slow down too.
 
 mod experiment;
+mod profile;
 
 use crate::{
     guard::{self, WallClock},
@@ -25,6 +27,7 @@ use crate::{
     time::Instant,
 };
 use experiment::{Experiment, Traffic};
+use profile::Profile;
 
 /// When the limit shrinks, and how far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,14 +106,22 @@ pub(crate) struct Limiter {
     /// No further cut before this: the last one must show its effect first.
     settled: Instant,
     share_settled: Instant,
-    /// Made at the first timeout.
-    abandoned: Option<Box<Abandoned>>,
     /// Successes since an attempt last failed, up to 255.
     in_a_row: u8,
     /// The share of recent attempts that failed in a way that load can cause.
     failing: f32,
+    /// Made once attempts time out or fail. On the heap: most clients of a large simulation never meet that.
+    trouble: Option<Box<Trouble>>,
+}
+
+/// What is known only where attempts fail.
+#[derive(Debug, Clone, Default)]
+struct Trouble {
+    abandoned: Abandoned,
+    /// Made when some attempts fail.
+    profile: Option<Box<Profile>>,
     /// Made when many attempts fail.
-    experiment: Option<Box<Experiment>>,
+    experiment: Option<Experiment>,
 }
 
 /// Attempts that were given up and may still stand in the target's queue, behind which the next ones wait.
@@ -153,6 +164,8 @@ const ANSWERED: f64 = 0.2;
 const LONGEST: f64 = 4.0;
 /// Of how many attempts normal times are averaged.
 const SLOWLY: f64 = 1.0 / 64.0;
+/// From this share of failures on it is looked at how many fail at each number under way.
+const SOME: f32 = 0.05;
 /// Of how many attempts the share of failures is averaged.
 const FAILURES: f32 = 1.0 / 32.0;
 
@@ -174,10 +187,9 @@ impl Limiter {
             met: false,
             settled: Instant::ZERO,
             share_settled: Instant::ZERO,
-            abandoned: None,
             in_a_row: 0,
             failing: 0.0,
-            experiment: None,
+            trouble: None,
         }
     }
 
@@ -193,26 +205,33 @@ impl Limiter {
         reason = "a cast from a double saturates"
     )]
     pub(crate) fn places(&self) -> u32 {
-        if self.limit == f64::INFINITY && self.experiment.is_none() {
+        if self.limit == f64::INFINITY && self.trouble.is_none() {
             return self.settings.most.max(1);
         }
         let limit = self.limit.min(f64::from(self.settings.most));
-        (limit.min(self.tried()) as u32).max(1)
+        (limit.min(self.best()) as u32).max(1)
     }
 
-    /// The limit that the experiment has found; infinite where it has found none.
+    /// As many attempts under way as were found to serve most; infinite where nothing was found.
     #[inline]
-    fn tried(&self) -> f64 {
-        self.experiment
-            .as_ref()
-            .map_or(f64::INFINITY, |experiment| experiment.level())
+    fn best(&self) -> f64 {
+        self.trouble.as_ref().map_or(f64::INFINITY, |trouble| {
+            let by_profile = trouble.profile.as_ref().map_or(f64::INFINITY, |it| it.bound());
+            let by_experiment = trouble
+                .experiment
+                .as_ref()
+                .map_or(f64::INFINITY, Experiment::level);
+            smaller(by_profile, by_experiment)
+        })
     }
 
     /// Places that are taken by attempts which were given up; none while there is no limit.
     #[inline]
     pub(crate) fn abandoned(&self, now: Instant) -> u32 {
-        match &self.abandoned {
-            Some(abandoned) if self.limit < f64::INFINITY && now < abandoned.until => abandoned.count,
+        match &self.trouble {
+            Some(trouble) if self.limit < f64::INFINITY && now < trouble.abandoned.until => {
+                trouble.abandoned.count
+            }
             _ => 0,
         }
     }
@@ -220,8 +239,10 @@ impl Limiter {
     /// When the last of them is forgotten; long ago where they take no place.
     #[inline]
     pub(crate) fn abandoned_until(&self) -> Instant {
-        match &self.abandoned {
-            Some(abandoned) if self.limit < f64::INFINITY && abandoned.count > 0 => abandoned.until,
+        match &self.trouble {
+            Some(trouble) if self.limit < f64::INFINITY && trouble.abandoned.count > 0 => {
+                trouble.abandoned.until
+            }
             _ => Instant::ZERO,
         }
     }
@@ -236,7 +257,7 @@ impl Limiter {
         reason = "a cast from a double saturates"
     )]
     pub(crate) fn inner_places(&self) -> u32 {
-        if self.tried() < f64::INFINITY {
+        if self.best() < f64::INFINITY {
             return self.places();
         }
         let answered = 1.0 - self.rejected;
@@ -357,7 +378,12 @@ impl Limiter {
             _ => 0,
         };
         self.failing += (f32::from(u8::from(end != End::Success)) - self.failing) * FAILURES;
-        self.experiment.is_some() || f64::from(self.failing) > experiment::MANY
+        let profiled = self.trouble.as_ref().is_some_and(|it| it.profile.is_some());
+        if profiled || (self.failing > SOME && taken > 1) {
+            self.note_profile(ended, taken, now);
+        }
+        f64::from(self.failing) > experiment::MANY
+            || self.trouble.as_ref().is_some_and(|it| it.experiment.is_some())
     }
 
     /// Follows the share of attempts that were not answered in time. A success that was fast shows that no queue stands before
@@ -373,17 +399,18 @@ impl Limiter {
 
     #[inline]
     fn note_abandoned(&mut self, ended: &Ended, pace: &Pace, now: Instant) {
-        match (ended.end, &mut self.abandoned) {
-            (End::TimedOut, known) => {
-                let known = known.get_or_insert_default();
+        match (ended.end, &mut self.trouble) {
+            (End::TimedOut, trouble) => {
+                let known = &mut trouble.get_or_insert_default().abandoned;
                 let before = if now < known.until { known.count } else { 0 };
-                **known = Abandoned {
+                *known = Abandoned {
                     count: before.saturating_add(1),
                     started: known.started.max(ended.started),
                     until: now.after(pace.allowed_span() / 2),
                 };
             }
-            (End::Success, Some(known)) if known.count > 0 => {
+            (End::Success, Some(trouble)) if trouble.abandoned.count > 0 => {
+                let known = &mut trouble.abandoned;
                 known.count = if ended.started >= known.started {
                     0
                 } else {
@@ -391,6 +418,20 @@ impl Limiter {
                 };
             }
             _ => {}
+        }
+    }
+
+    /// Feeds the profile. A timeout is left out: its time is the caller's patience, and a message may be lost at any number.
+    #[cold]
+    fn note_profile(&mut self, ended: &Ended, taken: u32, now: Instant) {
+        if ended.end == End::TimedOut {
+            return;
+        }
+        let known = &mut self.trouble.get_or_insert_default().profile;
+        let profile = known.get_or_insert_with(|| Box::new(Profile::new(now)));
+        profile.on_end(ended.end != End::Success, ended.started, taken, now);
+        if profile.is_over() {
+            *known = None;
         }
     }
 
@@ -403,8 +444,9 @@ impl Limiter {
         pace: &Pace,
         now: Instant,
     ) {
+        let known = &mut self.trouble.get_or_insert_default().experiment;
         let Some(clock) = clock else {
-            self.experiment = None;
+            *known = None;
             return;
         };
         let traffic = Traffic {
@@ -419,10 +461,10 @@ impl Limiter {
             started: ended.started.as_nanos().wrapping_add(clock.offset),
             now: now.as_nanos().wrapping_add(clock.offset),
         };
-        let experiment = self.experiment.get_or_insert_with(|| Box::new(Experiment::new()));
+        let experiment = known.get_or_insert_with(Experiment::new);
         experiment.on_end(ended, &traffic, pace);
         if experiment.is_over(traffic.failing) {
-            self.experiment = None;
+            *known = None;
         }
     }
 

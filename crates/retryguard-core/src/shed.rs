@@ -1,17 +1,16 @@
 //! Load shedding on the server's side: what to refuse, before it costs anything.
 
 mod follow;
-mod levels;
 
 use std::time::Duration;
 
 use follow::Follow;
-use levels::Levels;
 
 use crate::{
     bulkhead::{self, Bulkhead, Limit, Place, Ticket},
     chance::Chance,
     criticality::Criticality,
+    levels::Levels,
     ratio::Ratio,
     time::{Instant, nanos},
 };

@@ -69,8 +69,8 @@ enum Test {
 /// Attempts that started in slots of one level, and their successes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
-    ended: f64,
-    succeeded: f64,
+    ended: u32,
+    succeeded: u32,
 }
 
 /// An experiment goes down from this share of failures on, and from this one where it is clear that retries help: such failures are
@@ -89,8 +89,8 @@ const CLEAR: f64 = 2.0;
 /// So many times as many calls the higher level must serve.
 const MORE: f64 = 1.05;
 /// Fewer attempts say nothing: in the two slots of the usual level, and in the slot of the other one.
-const ENOUGH: f64 = 16.0;
-const ENOUGH_CHANGED: f64 = 4.0;
+const ENOUGH: u32 = 16;
+const ENOUGH_CHANGED: u32 = 4;
 /// A slot lasts so many times the latency, so that its effect shows within it, and has room for so many attempts.
 const LATENCIES: f64 = 6.0;
 const ATTEMPTS: f64 = 16.0;
@@ -149,8 +149,8 @@ impl Experiment {
             1 => &mut self.changed,
             _ => return,
         };
-        counts.ended += 1.0;
-        counts.succeeded += f64::from(u8::from(ended.success));
+        counts.ended = counts.ended.saturating_add(1);
+        counts.succeeded = counts.succeeded.saturating_add(u32::from(ended.success));
     }
 
     fn advance(&mut self, now: u64, traffic: &Traffic, pace: &Pace) {
@@ -217,9 +217,10 @@ impl Experiment {
         let (usual, changed) = (&self.usual, &self.changed);
         let enough = usual.ended >= ENOUGH && changed.ended >= ENOUGH_CHANGED;
         // The usual level has two slots of the cycle.
-        let served = usual.succeeded / 2.0;
+        let served = f64::from(usual.succeeded) / 2.0;
+        let changed_served = f64::from(changed.succeeded);
         match test {
-            Test::Down if enough && changed.succeeded >= served && changed.is_clearly_better(usual) => {
+            Test::Down if enough && changed_served >= served && changed.is_clearly_better(usual) => {
                 self.level = self.other;
                 self.next_pause = 1;
             }
@@ -227,7 +228,7 @@ impl Experiment {
                 self.pause = self.next_pause;
                 self.next_pause = (2 * self.next_pause).min(LONGEST_PAUSE);
             }
-            Test::Up if enough && changed.succeeded > MORE * served => {
+            Test::Up if enough && changed_served > MORE * served => {
                 self.level = self.unless_free(self.other);
             }
             Test::Up => {}
@@ -251,16 +252,16 @@ impl Experiment {
 impl Counts {
     /// The share that succeeded. Never none and never all: half a success and half a failure more than were seen.
     fn share(&self) -> f64 {
-        (self.succeeded + 0.5) / (self.ended + 1.0)
+        (f64::from(self.succeeded) + 0.5) / (f64::from(self.ended) + 1.0)
     }
 
     fn is_clearly_better(&self, other: &Self) -> bool {
         let pooled = Self {
-            ended: self.ended + other.ended,
-            succeeded: self.succeeded + other.succeeded,
+            ended: self.ended.saturating_add(other.ended),
+            succeeded: self.succeeded.saturating_add(other.succeeded),
         };
         let share = pooled.share();
-        let variance = share * (1.0 - share) * (1.0 / self.ended + 1.0 / other.ended);
+        let variance = share * (1.0 - share) * (1.0 / f64::from(self.ended) + 1.0 / f64::from(other.ended));
         let more = self.share() - other.share();
         self.share() > LARGER * other.share() && more > CLEAR * variance.sqrt()
     }

@@ -146,7 +146,7 @@ words! {
 section! {
     /// How many attempts to the target may be in flight. Without this section, and beside a guard that measures, the form is
     /// `adaptive` (there is no limit beside another guard): it limits only while answers come too late, or slowly and beside
-    /// rejections, or while an experiment shows that fewer attempts at a time serve more calls. Up to 1000 calls then wait in
+    /// rejections, or while it is seen that fewer attempts at a time serve more calls. Up to 1000 calls then wait in
     /// the client until their deadline, where they cost nothing, instead of in the target's queue. A call that is made while
     /// another request is served does not wait, because it would block that request's worker: beyond the usual number in flight
     /// it is refused.

@@ -1,4 +1,5 @@
-//! How many requests in flight serve most.
+//! How many requests in flight serve most, read from those that ended. The server counts what it works on, and a client what it
+//! has sent.
 //!
 //! A server that fails more the busier it is (a pool that runs dry, memory that runs short) serves most with fewer
 //! requests in flight than it could take. Its failures alone do not say so: random ones look the same. What tells them
@@ -10,7 +11,7 @@
 
 /// What is known of each number in flight.
 #[derive(Debug, Clone)]
-pub(super) struct Levels {
+pub(crate) struct Levels {
     each: [Level; LEVELS],
     /// How many ended, and how many of them failed, lately.
     ended: f64,
@@ -55,7 +56,7 @@ impl Default for Levels {
 
 impl Levels {
     /// A request has ended; so many were in flight with it.
-    pub(super) fn on_end(&mut self, in_flight: u32, failed: bool, seconds: f64) {
+    pub(crate) fn on_end(&mut self, in_flight: u32, failed: bool, seconds: f64) {
         let level = &mut self.each[level_of(in_flight)];
         level.ended += 1.0;
         level.took += seconds;
@@ -69,12 +70,12 @@ impl Levels {
 
     /// Whether no request has failed lately, so that there is nothing to count.
     #[inline]
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.failed < QUIET
     }
 
     /// The number in flight that serves most, where that is clearly more than the highest number serves.
-    pub(super) fn best(&self) -> Option<f64> {
+    pub(crate) fn best(&self) -> Option<f64> {
         if self.failed < LITTLE * self.ended || self.failed > MOST * self.ended {
             return None;
         }
@@ -99,7 +100,7 @@ impl Levels {
     }
 
     /// Forgets a part of what was counted.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         if self.is_quiet() {
             return;
         }

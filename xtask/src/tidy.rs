@@ -26,6 +26,7 @@ const PARTS: &[&str] = &[
     "Redis",
     "Schemathesis",
     "Storm",
+    "gRPC for Node",
     "gRPC for Python",
     "k6",
     "script",

@@ -187,7 +187,7 @@ fn outbox(figures: &[Figure], page: &mut String) -> anyhow::Result<()> {
     }
     page.push_str(
         "\nPublishing a backlog of 100,000 events of 200 bytes, to a publisher that takes no time, in events a second. \
-         Both take as many events at once; the fastest of three turns each. The goals are 0.80× without keys and 0.50× with keys.\n\n\
+         Both take as many events at once; medians of five rounds in an order by chance. The goals are 0.80× without keys and 0.50× with keys.\n\n\
          | workers | events at once | loop by hand | without keys | ratio | goal | 100 keys | ratio | goal |\n\
          | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | --- |\n",
     );

@@ -53,9 +53,9 @@ pub(crate) struct Check {
     /// Build the chain as written, without reductions.
     #[arg(long)]
     no_reduce: bool,
-    /// Give states that nothing leaves a self-loop, instead of stopping with an error.
+    /// Stop with an error at a state that nothing leaves, instead of giving it a self-loop with a note.
     #[arg(long)]
-    fix_deadlocks: bool,
+    refuse_deadlocks: bool,
     /// Do not explore states that are reached with less than this probability, and report what lies between.
     #[arg(long, value_name = "PROBABILITY", value_parser = likelihood)]
     truncate: Option<f64>,
@@ -101,7 +101,7 @@ impl Check {
             max_states: self.max_states,
             max_memory: (self.max_memory - PROGRAM).saturating_mul(1 << 20),
             reduce: !self.no_reduce,
-            fix_deadlocks: self.fix_deadlocks,
+            fix_deadlocks: !self.refuse_deadlocks,
             truncate: self.truncate,
             progress: terminal.then_some(show_progress as fn(u64)),
             ..Options::default()

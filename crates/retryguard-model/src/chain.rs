@@ -22,6 +22,8 @@ pub(crate) struct Chain {
     pub(crate) values: Vec<Vec<f64>>,
     /// States that nothing leaves, which were given a loop.
     pub(crate) deadlocks: Vec<u32>,
+    /// The first of them, as an answer shows it.
+    pub(crate) first_deadlock: Option<String>,
     /// Where exploration stopped because nothing asked depends on what follows.
     pub(crate) stopped: Vec<bool>,
     /// Where exploration stopped because the state is too unlikely.

@@ -45,7 +45,7 @@ pub enum Error {
     /// A state that nothing leaves.
     #[error(
         "deadlock in state {state}: no command is enabled with a rate above 0; give it a self-loop such as \
-         `[] guard -> true;` if the model is meant to stop there, or pass --fix-deadlocks"
+         `[] guard -> true;` if the model is meant to stop there"
     )]
     Deadlock {
         /// The state, variable by variable.
@@ -90,6 +90,9 @@ pub enum File {
 
 /// What memory is called in [`Error::Limit`].
 pub(crate) const MEMORY: &str = "bytes of memory";
+
+/// What the states of a model are called in [`Error::Limit`] if one of its variables has no range and goes on and on.
+pub(crate) const UNRANGED: &str = "states with a variable that has no range";
 
 /// The limit in the user's units.
 fn beyond(what: &str, limit: u64) -> String {

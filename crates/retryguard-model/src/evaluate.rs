@@ -3,7 +3,7 @@
 use crate::answer::Outcome;
 use crate::chain::Chain;
 use crate::drift::Bounded;
-use crate::elaborate::properties::{Branch, Filter, Formula, Operator, Query};
+use crate::elaborate::properties::{Branch, Filter, Formula, Linear, Operator, Query};
 use crate::error::Error;
 use crate::expr::Expr;
 use crate::filter::{self, Filtered};
@@ -11,6 +11,7 @@ use crate::options::Options;
 use crate::program::Program;
 use crate::reduce::Reduction;
 use crate::solve;
+use crate::some_path;
 use crate::split;
 use crate::truncated::{self, Explored, NO_UPPER_BOUND};
 use crate::values::{Values, computed};
@@ -213,7 +214,9 @@ impl Evaluation<'_> {
                 let (left, right) = (self.truths(left)?, self.truths(right)?);
                 solve::can_reach(chain, &right, |s| left[s])
             }
+            Branch::Linear(path) => self.some_path(path, true)?,
             Branch::Not(inner) => match &**inner {
+                Branch::Linear(path) => self.some_path(path, false)?,
                 Branch::Next(inner) => solve::some_next(chain, &not(self.truths(inner)?)),
                 // The right side never comes, or after the left side has ended.
                 Branch::Until(left, right) => {
@@ -227,6 +230,12 @@ impl Evaluation<'_> {
                 Branch::Not(inner) => self.exists(inner)?,
             },
         })
+    }
+
+    /// Where some path of several operators is as described, or is not.
+    fn some_path(&self, path: &Linear, wanted: bool) -> Result<Vec<bool>, Error> {
+        let truths = path.parts().into_iter().map(|part| self.truths(part));
+        some_path::exists(self.chain, path, &truths.collect::<Result<Vec<_>, _>>()?, wanted)
     }
 }
 

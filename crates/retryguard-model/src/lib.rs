@@ -24,6 +24,7 @@ mod questions;
 mod reduce;
 mod session;
 mod solve;
+mod some_path;
 mod source;
 mod split;
 pub mod sweep;

@@ -14,7 +14,7 @@ pub struct Options {
     pub max_steps: u64,
     /// Whether to look for the exact reductions. Off, the chain is built as written.
     pub reduce: bool,
-    /// Whether a state that nothing leaves gets a self-loop instead of being an error.
+    /// Whether a state that nothing leaves gets a self-loop, and the answer a note, or is an error.
     pub fix_deadlocks: bool,
     /// Truncate where states are reached with less than this probability, and report a bound on the error.
     pub truncate: Option<f64>,
@@ -30,7 +30,7 @@ impl Default for Options {
             max_memory: 8 << 30,
             max_steps: 1 << 33,
             reduce: true,
-            fix_deadlocks: false,
+            fix_deadlocks: true,
             truncate: None,
             progress: None,
         }

@@ -22,6 +22,8 @@ pub(crate) struct Variable {
     pub(crate) boolean: bool,
     /// The module that owns it; `None` for a global.
     pub(crate) module: Option<usize>,
+    /// Whether a state holds the distance to the other end of the range: `low + high` less the value as written.
+    pub(crate) mirrored: bool,
 }
 
 /// Commands that move together: one enabled command of each part, in every combination.
@@ -62,6 +64,21 @@ pub(crate) struct RewardItem {
     pub(crate) span: Span,
 }
 
+impl Variable {
+    /// Whether it is an `int` without a range: it has all values of PRISM's own integers.
+    pub(crate) fn unranged(&self) -> bool {
+        self.high == i64::from(i32::MAX) && self.low == -self.high
+    }
+
+    /// A value of the state as the model writes it.
+    pub(crate) fn written(&self, value: i64) -> i64 {
+        match self.mirrored {
+            true => self.low + self.high - value,
+            false => value,
+        }
+    }
+}
+
 impl Program {
     /// A state as an error shows it: `(x=1, on=true)`.
     pub(crate) fn show(&self, state: &[i64]) -> String {
@@ -73,7 +90,7 @@ impl Program {
                 if variable.boolean {
                     format!("{}={}", variable.name, *value != 0)
                 } else {
-                    format!("{}={value}", variable.name)
+                    format!("{}={}", variable.name, variable.written(*value))
                 }
             })
             .collect();

@@ -6,12 +6,12 @@ use crate::chain::{Chain, Memory};
 use crate::clock::Stopwatch;
 use crate::elaborate::Value;
 use crate::elaborate::properties::{Formula, Operator, Query};
-use crate::error::{Error, MEMORY};
+use crate::error::{Error, MEMORY, UNRANGED};
 use crate::evaluate::{Evaluation, earned, slot};
 use crate::options::Options;
 use crate::program::Program;
 use crate::questions::{Question, collect, common_stop, levels_know, needs_states};
-use crate::reduce::Reduction;
+use crate::reduce::{Reduction, reworded};
 use crate::solve;
 use crate::syntax::ast;
 use crate::truncated::{self, NO_UPPER_BOUND};
@@ -33,6 +33,14 @@ fn cut_note(limit: f64, chain: &Chain) -> String {
         "truncated: {} states reached with a likelihood below {limit:e} are not explored",
         chain.cut.len()
     )
+}
+
+fn deadlock_note(chain: &Chain) -> Option<String> {
+    let first = chain.first_deadlock.as_ref()?;
+    Some(match chain.deadlocks.len() {
+        1 => format!("nothing leaves the state {first}: it was given a loop"),
+        count => format!("nothing leaves {count} states, {first} among them: they were given loops"),
+    })
 }
 
 pub(crate) struct Session<'s> {
@@ -98,6 +106,34 @@ impl Session<'_> {
     }
 
     fn answer_together(&self, questions: &[Question<'_>]) -> Result<Vec<Answer>, Error> {
+        let formulas: Vec<Formula> = questions.iter().map(|(_, formula)| formula.clone()).collect();
+        let other = match self.options.reduce && !formulas.iter().any(needs_states) {
+            true => reworded(self.program, &self.wanted(questions), &formulas),
+            false => None,
+        };
+        if let Some(other) = other {
+            let properties = questions.iter().map(|(property, _)| *property);
+            let questions: Vec<Question<'_>> = properties.zip(other.formulas).collect();
+            let session = Session {
+                program: &other.program,
+                options: self.options,
+            };
+            match session.answer_as_worded(&questions) {
+                Ok(mut answers) => {
+                    answers
+                        .iter_mut()
+                        .for_each(|answer| answer.notes.extend(other.notes.iter().cloned()));
+                    return Ok(answers);
+                }
+                // What is wrong with the model is said in its own words.
+                Err(Error::State { .. } | Error::Deadlock { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.answer_as_worded(questions)
+    }
+
+    fn answer_as_worded(&self, questions: &[Question<'_>]) -> Result<Vec<Answer>, Error> {
         let wanted = self.wanted(questions);
         if self.options.reduce
             && self.options.truncate.is_none()
@@ -115,6 +151,7 @@ impl Session<'_> {
         };
         let (chain, mut notes, reduction) = self.build_or_truncate(questions, &wanted, reduction)?;
         notes.extend(reduction.notes.iter().cloned());
+        notes.extend(deadlock_note(&chain));
         let built = Built {
             chain,
             wanted,
@@ -158,7 +195,7 @@ impl Session<'_> {
         let too_large = matches!(
             first,
             Err(Error::Limit {
-                what: "states" | MEMORY,
+                what: "states" | MEMORY | UNRANGED,
                 ..
             })
         );
@@ -244,7 +281,12 @@ impl Session<'_> {
                     transitions: chain.transitions() as u64,
                     build_seconds,
                     solve_seconds,
-                    notes: reduction.notes.clone(),
+                    notes: reduction
+                        .notes
+                        .iter()
+                        .cloned()
+                        .chain(deadlock_note(&chain))
+                        .collect(),
                     listed: Vec::new(),
                 }
             })

@@ -10,7 +10,7 @@ use super::initial::initial_states;
 use super::pack::{Key, Packing};
 use super::successors::{Machine, state_error};
 use crate::chain::{Chain, Exit, Levels, Memory, Rises, index};
-use crate::error::{Error, MEMORY};
+use crate::error::{Error, MEMORY, UNRANGED};
 use crate::options::Options;
 use crate::program::Program;
 use crate::reduce::{Reduction, Step};
@@ -22,6 +22,10 @@ use crate::wanted::Wanted;
 const ASKED: u64 = 40;
 
 /// How often limits and progress are looked at.
+/// The part of the states that are allowed which a model may have while a variable without a range is far from its start.
+const UNRANGED_PART: u64 = 25;
+/// The distance from its start at which a variable is far from it.
+const FAR: u64 = 1_000;
 const CHECK_EVERY: usize = 1 << 14;
 
 pub(super) fn explore<K: Key>(
@@ -178,6 +182,7 @@ impl<K: Key> Explorer<'_, K> {
             self.close_row(&row, &exits, &earned);
             if self.chain.rows.len().is_multiple_of(CHECK_EVERY) {
                 self.check_memory(true)?;
+                self.check_ranges(&state)?;
                 if let Some(progress) = self.options.progress {
                     progress(self.keys.len() as u64);
                 }
@@ -185,6 +190,22 @@ impl<K: Key> Explorer<'_, K> {
         }
         // A limit holds for the last states too, and for chains that have fewer than those between two looks.
         self.check_memory(false)
+    }
+
+    /// Whether the space looks as if it had no end: many states, and a variable without a range far from where it began.
+    fn check_ranges(&self, state: &[i64]) -> Result<(), Error> {
+        let limit = self.options.max_states / UNRANGED_PART;
+        let far = |(variable, value): (&crate::program::Variable, &i64)| {
+            variable.unranged() && variable.init.abs_diff(*value) > FAR
+        };
+        if self.keys.len() as u64 <= limit || !self.program.variables.iter().zip(state).any(far) {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            what: UNRANGED,
+            limit,
+            help: "give the variable a range, such as x : [0..1000], or raise --max-states",
+        })
     }
 
     fn expand(
@@ -215,6 +236,8 @@ impl<K: Key> Explorer<'_, K> {
             }
             row.push((number, 1.0));
             self.chain.deadlocks.push(number);
+            let show = || self.program.show(state);
+            self.chain.first_deadlock.get_or_insert_with(show);
         }
         let total: f64 = found.iter().map(|(_, rate)| rate).sum();
         let here = self.likely.get(number as usize).copied().unwrap_or(1.0);

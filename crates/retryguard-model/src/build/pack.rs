@@ -144,6 +144,7 @@ mod tests {
                     high: *high,
                     init: *low,
                     boolean: false,
+                    mirrored: false,
                     module: None,
                 })
                 .collect(),

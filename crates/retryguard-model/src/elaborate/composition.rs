@@ -71,7 +71,7 @@ pub(super) fn actions(model: &ast::Model, modules: &[Expanded<'_>]) -> BTreeSet<
 
 fn given(system: &System, found: &mut BTreeSet<String>) {
     match system {
-        System::Module(_) => {}
+        System::Module(_) | System::Reference(_) => {}
         System::Parallel(left, right, _) => {
             given(left, found);
             given(right, found);
@@ -111,7 +111,7 @@ fn tree(
     take: &mut impl FnMut(&ast::Name) -> Result<Composed, Error>,
 ) -> Result<Composed, Error> {
     match system {
-        System::Module(name) => take(name),
+        System::Module(name) | System::Reference(name) => take(name),
         System::Parallel(left, right, synchronise) => {
             let (left, right) = (tree(left, take)?, tree(right, take)?);
             parallel(left, right, synchronise)

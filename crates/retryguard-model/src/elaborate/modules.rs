@@ -173,6 +173,7 @@ fn declare(
         init,
         boolean,
         module,
+        mirrored: false,
     })
 }
 

@@ -46,6 +46,10 @@ impl Expr {
     }
 
     pub(crate) fn compare(compare: Compare, kind: Kind, a: Expr, b: Expr) -> Expr {
+        let (a, b) = match kind {
+            Kind::Int => balanced(a, b),
+            _ => (a, b),
+        };
         folded(Expr::Compare(compare, kind, Box::new(a), Box::new(b)))
     }
 
@@ -76,24 +80,30 @@ impl Expr {
 
     /// The expression with `value(v)` in place of every variable `v` that it gives a value for.
     pub(crate) fn with(&self, value: &impl Fn(usize) -> Option<i64>) -> Expr {
+        self.put(&|variable, boolean| {
+            let value = value(variable)?;
+            Some(if boolean {
+                Expr::Bool(value != 0)
+            } else {
+                Expr::Int(value)
+            })
+        })
+    }
+
+    /// The expression with another one in place of every variable that `other` has one for; it is asked with whether the variable is a truth value.
+    pub(crate) fn put(&self, other: &impl Fn(usize, bool) -> Option<Expr>) -> Expr {
         match self {
             Expr::Int(_) | Expr::Real(_) | Expr::Bool(_) => self.clone(),
-            Expr::Variable(variable, boolean) => match value(*variable) {
-                Some(v) if *boolean => Expr::Bool(v != 0),
-                Some(v) => Expr::Int(v),
-                None => self.clone(),
-            },
-            Expr::Not(a) => Expr::negation(a.with(value)),
-            Expr::And(parts) => Expr::and(parts.iter().map(|part| part.with(value)).collect()),
-            Expr::Or(parts) => Expr::or(parts.iter().map(|part| part.with(value)).collect()),
-            Expr::Compare(compare, kind, a, b) => {
-                Expr::compare(*compare, *kind, a.with(value), b.with(value))
-            }
+            Expr::Variable(variable, boolean) => other(*variable, *boolean).unwrap_or_else(|| self.clone()),
+            Expr::Not(a) => Expr::negation(a.put(other)),
+            Expr::And(parts) => Expr::and(parts.iter().map(|part| part.put(other)).collect()),
+            Expr::Or(parts) => Expr::or(parts.iter().map(|part| part.put(other)).collect()),
+            Expr::Compare(compare, kind, a, b) => Expr::compare(*compare, *kind, a.put(other), b.put(other)),
             Expr::Arithmetic(operator, kind, a, b) => {
-                Expr::arithmetic(*operator, *kind, a.with(value), b.with(value))
+                Expr::arithmetic(*operator, *kind, a.put(other), b.put(other))
             }
-            Expr::Round(rounding, a) => Expr::round(*rounding, a.with(value)),
-            Expr::IfThenElse(a, b, c) => Expr::if_then_else(a.with(value), b.with(value), c.with(value)),
+            Expr::Round(rounding, a) => Expr::round(*rounding, a.put(other)),
+            Expr::IfThenElse(a, b, c) => Expr::if_then_else(a.put(other), b.put(other), c.put(other)),
         }
     }
 
@@ -164,6 +174,23 @@ fn in_kind(expr: Expr, kind: Kind) -> Expr {
         (Expr::Int(value), Kind::Real) => Expr::real(*value as f64),
         _ => expr,
     }
+}
+
+/// The sides of a comparison of whole numbers; where one is `c - x` and the other a constant, `x` and a constant.
+fn balanced(a: Expr, b: Expr) -> (Expr, Expr) {
+    let distance = |expr: &Expr| match expr {
+        Expr::Arithmetic(Arithmetic::Subtract, Kind::Int, c, x) => match (&**c, &**x) {
+            (Expr::Int(c), Expr::Variable(..)) => Some((*c, (**x).clone())),
+            _ => None,
+        },
+        _ => None,
+    };
+    let sides = match (&a, &b) {
+        (_, Expr::Int(k)) => distance(&a).and_then(|(c, x)| Some((Expr::Int(c.checked_sub(*k)?), x))),
+        (Expr::Int(k), _) => distance(&b).and_then(|(c, x)| Some((x, Expr::Int(c.checked_sub(*k)?)))),
+        _ => None,
+    };
+    sides.unwrap_or((a, b))
 }
 
 #[cfg(test)]

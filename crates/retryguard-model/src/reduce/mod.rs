@@ -8,12 +8,15 @@
 //! - [`levels`]: a counter that only rises and is treated alike at every height (requests served): one level is
 //!   built and factorised, and serves for all.
 //!
+//! Before them the model is put in other words ([`reword`]): without what nothing depends on, and with counters that rise instead of fall.
+//!
 //! One more is not exact but proven to change no digit: [`unreached`], counters whose end is out of reach.
 
 mod classes;
 mod dead;
 mod levels;
 mod ranges;
+mod reword;
 mod signature;
 mod symmetry;
 mod unreached;
@@ -22,6 +25,7 @@ use crate::chain::{Chain, Level};
 use crate::program::Program;
 use crate::wanted::Wanted;
 
+pub(crate) use reword::reworded;
 pub(crate) use unreached::{Step, Unreached};
 
 /// A variable of which so few values are left is reduced enough.
@@ -74,8 +78,12 @@ impl Reduction {
         let mut notes = Vec::new();
         if let Some(level) = &level {
             notes.push(format!(
-                "{} only rises: {} levels, {} distinct",
+                "{} only {}: {} levels, {} distinct",
                 name(level.variable),
+                match program.variables[level.variable].mirrored {
+                    true => "falls",
+                    false => "rises",
+                },
                 level.levels(),
                 level.distinct()
             ));
@@ -131,18 +139,21 @@ impl Reduction {
             let Some(exponent) = end.proven(chain, rises) else {
                 continue;
             };
-            let name = program.variables[end.variable].name.as_str();
+            let variable = &program.variables[end.variable];
+            let name = variable.name.as_str();
+            let moves = if variable.mirrored { "falls" } else { "rises" };
             let chance = match exponent.is_finite() {
                 true => format!(
-                    "each time it rises, it gets to {} with a probability below 1e{:.0}",
-                    end.last + 1,
+                    "each time it {moves}, it gets to {} with a probability below 1e{:.0}",
+                    variable.written(end.last + 1),
                     exponent.ceil()
                 ),
-                false => "it never rises".to_owned(),
+                false => format!("it never {moves}"),
             };
             notes.push(format!(
                 "{name}: the values from {} to {} are taken as one; {chance}",
-                end.first, end.last
+                variable.written(end.first),
+                variable.written(end.last)
             ));
             self.unreached.push(end);
         }

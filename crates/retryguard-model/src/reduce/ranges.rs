@@ -94,7 +94,7 @@ fn image(program: &Program, joint: &Joint, variable: usize, from: (i64, i64)) ->
 }
 
 /// The least and the largest value of an expression of whole numbers, where interval arithmetic shows it.
-fn hull(expr: &Expr, known: &impl Fn(usize) -> (i64, i64)) -> Option<(i64, i64)> {
+pub(super) fn hull(expr: &Expr, known: &impl Fn(usize) -> (i64, i64)) -> Option<(i64, i64)> {
     match expr {
         Expr::Int(value) => Some((*value, *value)),
         Expr::Variable(v, false) => Some(known(*v)),

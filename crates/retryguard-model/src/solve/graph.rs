@@ -1,5 +1,6 @@
 //! Questions that the graph alone answers: where a target cannot be reached, where it is reached for certain.
 
+use super::scc::components;
 use crate::chain::{Chain, Memory};
 use crate::error::Error;
 
@@ -26,6 +27,16 @@ pub(crate) fn can_reach(chain: &Chain, target: &[bool], through: impl Fn(usize) 
         }
     }
     reached
+}
+
+/// The components in which one can stay for ever: those with a step within them.
+pub(crate) fn cycles(chain: &Chain) -> Vec<Vec<u32>> {
+    let row = |s: usize| &chain.columns[chain.rows[s]..chain.rows[s + 1]];
+    let found = components(chain.states(), row, |_| true);
+    let lasting = found
+        .iter()
+        .filter(|part| part.len() > 1 || row(part[0] as usize).contains(&part[0]));
+    lasting.map(<[u32]>::to_vec).collect()
 }
 
 /// The states from which `target` is reached with probability one through states where `through` holds.

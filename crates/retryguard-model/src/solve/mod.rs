@@ -28,7 +28,7 @@ mod steady;
 mod ticks;
 mod transient;
 
-pub(crate) use graph::{can_reach, walk_fits};
+pub(crate) use graph::{can_reach, cycles, walk_fits};
 pub(crate) use levels::level_rewards;
 pub(crate) use reach::{can_stay, next, reach_rewards, rewards_to, some_next, total_rewards, until};
 pub(crate) use rises::rises_again;

@@ -28,7 +28,8 @@ pub(crate) fn next(chain: &Chain, inner: &[bool], lower: f64, upper: Option<f64>
                 .filter(|(to, _)| inner[*to])
                 .map(|(_, rate)| rate)
                 .sum();
-            if total <= 0.0 {
+            // Also where nothing hits: the sum of no numbers is -0.
+            if total <= 0.0 || hit <= 0.0 {
                 return 0.0;
             }
             let in_time = match upper {

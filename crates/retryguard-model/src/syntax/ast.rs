@@ -342,6 +342,8 @@ pub(crate) struct RewardItem {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum System {
     Module(Name),
+    /// `"name"`: another composition; the reader puts it in.
+    Reference(Name),
     /// `||`: on every shared action; `|||`: on none; `|[…]|`: on those named.
     Parallel(Box<System>, Box<System>, Synchronise),
     /// `/{a,b}`: the actions no longer synchronise with other modules.

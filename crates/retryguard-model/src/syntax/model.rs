@@ -13,6 +13,8 @@ pub(crate) fn parse_model(text: &str) -> Result<Model, Error> {
     let mut tokens = Tokens::new(text, false)?;
     let mut model = Model::default();
     let mut kind = None;
+    let mut systems: Vec<(Option<Name>, Option<System>)> = Vec::new();
+    let text = |name: &Option<Name>| name.as_ref().map(|name| name.text.clone());
     loop {
         let span = tokens.span();
         let word = match tokens.peek() {
@@ -62,14 +64,26 @@ pub(crate) fn parse_model(text: &str) -> Result<Model, Error> {
             }
             "system" => {
                 tokens.next();
-                if matches!(tokens.peek(), Token::Quoted(_)) {
-                    return Err(Error::at(tokens.span(), "a named `system` is not supported"));
-                }
+                // A quotation alone is a composition made of another one.
+                let name = match (tokens.peek(), tokens.peek_second()) {
+                    (Token::Quoted(_), Token::Word(word)) if word == "endsystem" => None,
+                    (Token::Quoted(_), Token::Word(_) | Token::Quoted(_) | Token::Sign("(")) => {
+                        Some(tokens.quoted("the name of the composition")?)
+                    }
+                    _ => None,
+                };
                 let system = tokens.system()?;
                 tokens.expect_word("endsystem", "after the composition")?;
-                if model.system.replace(system).is_some() {
-                    return Err(Error::at(span, "a second `system` block"));
+                if systems
+                    .iter()
+                    .any(|(known, _): &(Option<Name>, _)| text(known) == text(&name))
+                {
+                    return Err(Error::at(
+                        span,
+                        "a second `system` block of this name, or without one",
+                    ));
                 }
+                systems.push((name, Some(system)));
             }
             "observables" | "observable" | "invariant" => {
                 return Err(Error::at(span, format!("`{word}` is not supported for a ctmc")));
@@ -88,7 +102,45 @@ pub(crate) fn parse_model(text: &str) -> Result<Model, Error> {
     if model.modules.is_empty() {
         return Err(Error::at(tokens.span(), "the model has no module"));
     }
+    // The one without a name is the model; without one, the first.
+    let main = systems.iter().position(|(name, _)| name.is_none()).unwrap_or(0);
+    if let Some(system) = systems.get_mut(main).and_then(|(_, system)| system.take()) {
+        model.system = Some(put_in(system, &mut systems)?);
+    }
     Ok(model)
+}
+
+/// The composition with each reference to another one replaced by it. Every module stands in it once, so no composition is put in twice.
+fn put_in(system: System, others: &mut Vec<(Option<Name>, Option<System>)>) -> Result<System, Error> {
+    Ok(match system {
+        System::Module(name) => System::Module(name),
+        System::Reference(name) => {
+            let known = others
+                .iter_mut()
+                .find(|(known, _)| known.as_ref().is_some_and(|known| known.text == name.text));
+            let Some((_, other)) = known else {
+                return Err(Error::at(
+                    name.span,
+                    format!("there is no system \"{}\"", name.text),
+                ));
+            };
+            let Some(other) = other.take() else {
+                let reason = format!(
+                    "the system \"{}\" stands twice in the composition, or in itself",
+                    name.text
+                );
+                return Err(Error::at(name.span, reason));
+            };
+            put_in(other, others)?
+        }
+        System::Parallel(left, right, synchronise) => System::Parallel(
+            Box::new(put_in(*left, others)?),
+            Box::new(put_in(*right, others)?),
+            synchronise,
+        ),
+        System::Hidden(inner, names) => System::Hidden(Box::new(put_in(*inner, others)?), names),
+        System::Renamed(inner, renames) => System::Renamed(Box::new(put_in(*inner, others)?), renames),
+    })
 }
 
 impl Tokens<'_> {
@@ -258,6 +310,9 @@ impl Tokens<'_> {
             let inner = self.deeper(Self::system)?;
             self.expect_sign(")", "to close this parenthesis")?;
             return Ok(inner);
+        }
+        if matches!(self.peek(), Token::Quoted(_)) {
+            return Ok(System::Reference(self.quoted("the name of a composition")?));
         }
         Ok(System::Module(self.name("the name of a module")?))
     }

@@ -90,6 +90,55 @@ fn actions_are_hidden_and_renamed() {
     assert_ne!(mixed("a || b ||| c"), mixed("(a || b) ||| c"));
 }
 
+/// A composition may be made of others by name; the one without a name is the model, or else the first.
+#[test]
+fn compositions_have_names() {
+    let modules = "ctmc\nmodule a\n x : [0..1];\n [t] x=0 -> 1 : (x'=1);\n [] x=1 -> 1 : (x'=0);\nendmodule\n\
+                   module b\n y : [0..1];\n [t] y=0 -> 2 : (y'=1);\n [] y=1 -> 1 : (y'=0);\nendmodule\n";
+    let both = |systems: &str| number(&format!("{modules}{systems}"), "S=? [ x=1 & y=1 ]");
+    let apart = both("system a ||| b endsystem");
+    assert!((apart - 1.0 / 3.0).abs() < 1e-12, "{apart}");
+    for named in [
+        "system \"other\" a ||| b endsystem",
+        "system \"other\" a ||| b endsystem\nsystem \"other\" endsystem",
+        "system \"one\" || \"two\" endsystem\nsystem \"one\" a/{t} endsystem\nsystem \"two\" (b) endsystem",
+    ] {
+        assert_eq!(both(named), apart, "{named}");
+    }
+    for (wrong, reason) in [
+        ("system \"one\" endsystem", "there is no system \"one\""),
+        (
+            "system \"one\" a || \"one\" endsystem",
+            "stands twice in the composition, or in itself",
+        ),
+        (
+            "system a endsystem\nsystem b endsystem",
+            "a second `system` block",
+        ),
+    ] {
+        let message = refusal(&format!("{modules}{wrong}"), "S=? [ x=1 ]");
+        assert!(message.contains(reason), "{message}");
+    }
+}
+
+/// A reward at an instant is the sum over the states of what they earn and how likely they are then.
+#[test]
+fn rewards_at_an_instant_are_those_of_the_states() {
+    let text = "ctmc\nmodule m\n x : [0..3];\n [] x<3 -> 1+x : (x'=x+1);\n [] x>0 -> 0.5*x : (x'=x-1);\nendmodule\n\
+                rewards \"x\" true : x*x; endrewards\n";
+    let found = number(text, "R{\"x\"}=? [ I=0.4 ]");
+    let by_hand: f64 = (1..=3)
+        .map(|x: u8| f64::from(x * x) * number(text, &format!("P=? [ F[0.4,0.4] x={x} ]")))
+        .sum();
+    assert!((found / by_hand - 1.0).abs() < 1e-12, "{found} {by_hand}");
+}
+
+/// A next state that is never such has the probability 0, without a sign.
+#[test]
+fn nothing_is_not_negative() {
+    assert!(number(FLIP, "P=? [ X x=0 ]").is_sign_positive());
+}
+
 /// One property may speak of another by its name.
 #[test]
 fn properties_refer_to_one_another() {

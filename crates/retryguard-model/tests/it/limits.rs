@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use retryguard_model::{Answer, Constants, Error, Model, Options, Outcome, Properties, check};
 
+use crate::language::answer_with;
+
 /// A queue of so many places, in which nothing can be reduced.
 fn queue(places: u64) -> String {
     format!(
@@ -228,4 +230,24 @@ fn no_check_takes_more_than_its_limit() {
             "{property} on {side}: {answered:?}"
         );
     }
+}
+
+/// A walk without an end is refused before it fills the memory, with a cure; a question that needs a part of it is answered.
+#[test]
+fn a_variable_without_a_range_does_not_go_on_for_ever() {
+    let walk =
+        "ctmc\nmodule m\n x : int init 0;\n [] true -> 1 : (x'=x+1);\n [] x>0 -> 2 : (x'=x-1);\nendmodule\n";
+    let options = Options {
+        max_states: 1_000_000,
+        ..Options::default()
+    };
+    let error = answer_with(walk, "S=? [ x=0 ]", &Constants::new(), &options).unwrap_err();
+    let message = error.render("model.prism", walk, "");
+    assert!(
+        message.contains("more than the 40000 states with a variable that has no range"),
+        "{message}"
+    );
+    assert!(message.contains("give the variable a range"), "{message}");
+    let found = answer_with(walk, "P=? [ F x=5 ]", &Constants::new(), &options);
+    assert_eq!(found.unwrap(), [Outcome::Number(1.0)]);
 }

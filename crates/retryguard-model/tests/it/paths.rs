@@ -64,6 +64,60 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// What is likely happens on some path, what every path does is certain, and both follow the laws of branching time.
+    #[test]
+    fn some_path_is_no_less_than_a_likely_one(
+        rates in prop::collection::vec(prop_oneof![3 => Just(0u8), 2 => 1u8..9], 36),
+        first in path(), second in path(),
+    ) {
+        let (a, b) = (&first, &second);
+        let text = chain(&rates);
+        for path in [
+            format!("({a}) & ({b})"),
+            format!("F ({a})"),
+            format!("G (({a}) | ({b}))"),
+            format!("({a}) U ({b})"),
+            format!("X (X ({b}))"),
+        ] {
+            let asked = format!(
+                "filter(forall, P>1e-9 [ {path} ] => E [ {path} ]); \
+                 filter(forall, A [ {path} ] => P>0.999999999 [ {path} ]); \
+                 filter(forall, E [ {path} ] <=> !A [ !({path}) ]); \
+                 filter(forall, E [ X ({path}) ] <=> E [ X E [ {path} ] ])"
+            );
+            let model = Model::parse(&text).unwrap();
+            let read = Properties::parse(&asked).unwrap();
+            for answer in check(&model, &read, &Constants::new(), &Options::default()).unwrap() {
+                prop_assert_eq!(answer.outcome, Outcome::Truth(true), "{} {}", text, answer.property);
+            }
+        }
+    }
+}
+
+/// Paths whose operators can be told one by one: the answers are known without pairs and promises.
+#[test]
+fn some_path_of_several_operators() {
+    let text = "ctmc\nmodule m\n x : [0..3];\n [] x=0 -> 1 : (x'=1) + 1 : (x'=2);\n [] x=1 -> 1 : (x'=0);\n [] x>=2 -> true;\nendmodule\n";
+    let model = Model::parse(text).unwrap();
+    for (asked, wanted) in [
+        ("E [ G F x=1 ]", true),
+        ("A [ F G x=2 ]", false),
+        ("A [ (F G x=2) | (G F x=1) ]", true),
+        ("E [ (F x=1) & (F G x=2) ]", true),
+        ("E [ (G F x=1) & (F x=2) ]", false),
+        ("A [ G (x=1 => (X x=0)) ]", true),
+        ("E [ X (x=2 & (X x!=2)) ]", false),
+        ("E [ (x=0 U x=1) & (X G x=1) ]", false),
+    ] {
+        let read = Properties::parse(asked).unwrap();
+        let found = check(&model, &read, &Constants::new(), &Options::default()).unwrap();
+        assert_eq!(found[0].outcome, Outcome::Truth(wanted), "{asked}");
+    }
+}
+
 /// One path operator, or two.
 fn path() -> impl Strategy<Value = String> {
     let one = prop::sample::select(vec![

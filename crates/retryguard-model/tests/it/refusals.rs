@@ -120,14 +120,18 @@ fn errors_in_states_show_the_state() {
         "{message}"
     );
     let deadlock = "ctmc\nmodule m\n x : [0..3];\n [] x<3 -> (x'=x+1);\nendmodule";
-    let message = refusal(deadlock, "S=? [ x=3 ]");
-    assert!(message.contains("deadlock in state (x=3)"), "{message}");
-    let options = Options {
-        fix_deadlocks: true,
+    let strict = Options {
+        fix_deadlocks: false,
         ..Options::default()
     };
+    let refused = |model: &str| {
+        let error = answer_with(model, "S=? [ x=3 ]", &Constants::new(), &strict).unwrap_err();
+        error.render("model.prism", model, "")
+    };
+    let message = refused(deadlock);
+    assert!(message.contains("deadlock in state (x=3)"), "{message}");
     assert_eq!(
-        answer_with(deadlock, "S=? [ x=3 ]", &Constants::new(), &options).unwrap(),
+        answer_with(deadlock, "S=? [ x=3 ]", &Constants::new(), &Options::default()).unwrap(),
         [Outcome::Number(1.0)]
     );
     let message = refusal(
@@ -141,10 +145,7 @@ fn errors_in_states_show_the_state() {
         "{message}"
     );
     // What has the rate 0 does not happen.
-    let message = refusal(
-        "ctmc\nmodule m\n x : [0..3];\n [] true -> 2-x : (x'=x+1);\nendmodule",
-        "S=? [ x=3 ]",
-    );
+    let message = refused("ctmc\nmodule m\n x : [0..3];\n [] true -> 2-x : (x'=x+1);\nendmodule");
     assert!(message.contains("deadlock in state (x=2)"), "{message}");
 }
 

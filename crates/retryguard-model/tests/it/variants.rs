@@ -42,6 +42,8 @@ struct Taste {
     timeout: usize,
     /// How reopenings are counted: a place in [`COUNTS`].
     count: usize,
+    /// Whether the client counts the successes that it still needs, down to none.
+    falls: bool,
 }
 
 /// The breaker's timeout in other words.
@@ -68,6 +70,10 @@ enum Count {
     BesideStatistics,
     /// With another counter beside it that only its own end reads.
     BesideRow,
+    /// With what was seen written down, in variables that only these read.
+    BesideRecords,
+    /// Counted down from the end.
+    Falling,
 }
 
 const COUNTS: &[Count] = &[
@@ -77,11 +83,13 @@ const COUNTS: &[Count] = &[
     Count::Unbounded,
     Count::BesideStatistics,
     Count::BesideRow,
+    Count::BesideRecords,
+    Count::Falling,
 ];
 
 fn counted(text: &str, count: Count) -> String {
-    let beside = |step: &str| {
-        let module = format!("\nmodule statistics\n  failed : [0..5000] init 0;\n{step}endmodule\n");
+    let beside = |end: u32, step: &str| {
+        let module = format!("\nmodule statistics\n  failed : [0..{end}] init 0;\n{step}endmodule\n");
         format!("{text}{module}")
     };
     match count {
@@ -95,19 +103,43 @@ fn counted(text: &str, count: Count) -> String {
             "[half_open] circuit = OPEN -> (circuit' = HALF_OPEN) & (reopens' = min(reopens + 1, MAX_REOPEN))",
         ),
         Count::Unbounded => text.replace("reopens : [0..MAX_REOPEN] init 0", "reopens : int init 0"),
-        Count::BesideStatistics => beside("  [failure] true -> (failed' = min(failed + 1, 5000));\n"),
+        Count::BesideStatistics => beside(50_000, "  [failure] true -> (failed' = min(failed + 1, 50000));\n"),
         Count::BesideRow => beside(
+            5_000,
             "  [failure] failed < 5000 -> (failed' = failed + 1);\n  [success] true -> (failed' = 0);\n",
         ),
+        Count::BesideRecords => {
+            let records = "  seen : int init 0;\n  most : [0..MAX_REOPEN] init 0;\n  late : bool init false;\n  \
+                           [failure] true -> (seen' = seen + 1) & (most' = max(most, reopens)) & (late' = seen > 50);\n  \
+                           [success] true -> (seen' = seen + 1);\n";
+            format!("{text}\nmodule records\n{records}endmodule\n")
+        }
+        Count::Falling => text
+            .replace("const int MAX_REOPEN", "formula reopens = MAX_REOPEN - left;\nconst int MAX_REOPEN")
+            .replace("reopens : [0..MAX_REOPEN] init 0", "left : [0..MAX_REOPEN] init MAX_REOPEN")
+            .replace("(reopens' = 0)", "(left' = MAX_REOPEN)")
+            .replace("(reopens' = min(reopens + 1, MAX_REOPEN))", "(left' = max(left - 1, 0))")
+            .replace("(reopens' = reopens + 1)", "(left' = left - 1)"),
     }
 }
 
+/// The client with a counter of the successes that are left.
+fn falling(text: &str) -> String {
+    text.replace(
+        "served : [0..MAX_REQ] init 0",
+        "served : [0..MAX_REQ] init MAX_REQ",
+    )
+    .replace("served < MAX_REQ", "served > 0")
+    .replace("served' = served + 1", "served' = served - 1")
+    .replace("served = MAX_REQ", "served = 0")
+}
+
 fn taste() -> impl Strategy<Value = Taste> {
-    let flags = any::<(bool, bool, bool, bool, bool, bool, bool)>();
+    let flags = any::<(bool, bool, bool, bool, bool, bool, bool, bool)>();
     let forms = (0..TIMEOUTS.len(), 0..COUNTS.len());
     let end = prop_oneof![1_500u32..12_000, Just(9_999), Just(50_000)];
     (any::<u64>(), flags, end, forms).prop_map(|(seed, flags, end, (timeout, count))| {
-        let (rename, reorder, tidy, wide, stops, held, flagged) = flags;
+        let (rename, reorder, tidy, wide, stops, held, flagged, falls) = flags;
         Taste {
             seed,
             rename,
@@ -120,6 +152,7 @@ fn taste() -> impl Strategy<Value = Taste> {
             flagged,
             timeout,
             count,
+            falls,
         }
     })
 }
@@ -313,6 +346,9 @@ fn written(text: &str, taste: &Taste) -> (String, BTreeMap<String, String>) {
             text = counted(&text, count);
         }
     }
+    if taste.falls {
+        text = falling(&text);
+    }
     if taste.flagged {
         text = flagged(&text);
     }
@@ -334,16 +370,15 @@ fn answers(
     availability: f64,
 ) -> Vec<Answer> {
     let name = |old: &str| names.get(old).cloned().unwrap_or_else(|| old.to_owned());
-    let target = format!("{} = {}", name("served"), name("MAX_REQ"));
-    let asked = format!("R{{\"total_time\"}}=? [ F {target} ]; R{{\"contention_time\"}}=? [ F {target} ]");
+    let asked = "R{\"total_time\"}=? [ F \"done\" ]; R{\"contention_time\"}=? [ F \"done\" ]";
     let constants = Constants::from([
         (name(parameter), Value::Int(value)),
         (name("AV"), Value::Real(availability)),
     ]);
     let model = Model::parse(text).unwrap_or_else(|e| panic!("{}", e.render("model", text, "")));
-    let asked_read = Properties::parse(&asked).unwrap();
+    let asked_read = Properties::parse(asked).unwrap();
     check(&model, &asked_read, &constants, &Options::default())
-        .unwrap_or_else(|e| panic!("{}", e.render("model", text, &asked)))
+        .unwrap_or_else(|e| panic!("{}", e.render("model", text, asked)))
 }
 
 fn number(answer: &Answer) -> f64 {
@@ -365,6 +400,7 @@ const PLAIN: Taste = Taste {
     flagged: false,
     timeout: 0,
     count: 0,
+    falls: false,
 };
 
 proptest! {

@@ -47,6 +47,8 @@ pub(crate) struct Filter {
 pub(crate) enum Branch {
     Next(Formula),
     Until(Formula, Formula),
+    /// Several path operators.
+    Linear(Linear),
     Not(Box<Branch>),
 }
 
@@ -83,6 +85,34 @@ impl Formula {
     }
 }
 
+impl Formula {
+    /// Calls `change` with every expression over the variables.
+    pub(crate) fn each_expression(&mut self, change: &mut impl FnMut(&mut Expr)) {
+        match self {
+            Formula::Plain(expr) | Formula::Value(expr) => change(expr),
+            Formula::Initial | Formula::Deadlock => {}
+            Formula::Not(a) => a.each_expression(change),
+            Formula::And(a, b) | Formula::Or(a, b) | Formula::Iff(a, b) => {
+                a.each_expression(change);
+                b.each_expression(change);
+            }
+            Formula::Operation(_, parts) => parts.iter_mut().for_each(|part| part.each_expression(change)),
+            Formula::Query(query) => {
+                let parts = query.operator.parts_mut();
+                parts.into_iter().for_each(|part| part.each_expression(change));
+            }
+            Formula::Branching(_, branch) => {
+                let parts = branch.parts_mut();
+                parts.into_iter().for_each(|part| part.each_expression(change));
+            }
+            Formula::Filter(filter) => {
+                filter.of.each_expression(change);
+                filter.states.each_expression(change);
+            }
+        }
+    }
+}
+
 /// A path of linear time, without bounds on the time: what more than one path operator comes to.
 #[derive(Clone, Debug)]
 pub(crate) enum Linear {
@@ -95,6 +125,18 @@ pub(crate) enum Linear {
 }
 
 impl Linear {
+    fn parts_mut(&mut self) -> Vec<&mut Formula> {
+        match self {
+            Linear::State(formula) => vec![formula],
+            Linear::Not(a) | Linear::Next(a) => a.parts_mut(),
+            Linear::And(a, b) | Linear::Until(a, b) => {
+                let mut parts = a.parts_mut();
+                parts.extend(b.parts_mut());
+                parts
+            }
+        }
+    }
+
     /// The conditions that it is made of, in the order of the text.
     pub(crate) fn parts(&self) -> Vec<&Formula> {
         match self {
@@ -110,11 +152,21 @@ impl Linear {
 }
 
 impl Branch {
+    fn parts_mut(&mut self) -> Vec<&mut Formula> {
+        match self {
+            Branch::Next(a) => vec![a],
+            Branch::Until(a, b) => vec![a, b],
+            Branch::Linear(path) => path.parts_mut(),
+            Branch::Not(inner) => inner.parts_mut(),
+        }
+    }
+
     /// The conditions that it is made of.
     pub(crate) fn parts(&self) -> Vec<&Formula> {
         match self {
             Branch::Next(a) => vec![a],
             Branch::Until(a, b) => vec![a, b],
+            Branch::Linear(path) => path.parts(),
             Branch::Not(inner) => inner.parts(),
         }
     }
@@ -127,6 +179,18 @@ impl Operator {
             Operator::Next(a, ..) | Operator::ReachReward(_, a) | Operator::Steady(a) => vec![a],
             Operator::Until(a, b, ..) | Operator::NotUntil(a, b, ..) => vec![a, b],
             Operator::Linear(path) => path.parts(),
+            Operator::TotalReward(_)
+            | Operator::Cumulative(..)
+            | Operator::Instant(..)
+            | Operator::SteadyReward(_) => Vec::new(),
+        }
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut Formula> {
+        match self {
+            Operator::Next(a, ..) | Operator::ReachReward(_, a) | Operator::Steady(a) => vec![a],
+            Operator::Until(a, b, ..) | Operator::NotUntil(a, b, ..) => vec![a, b],
+            Operator::Linear(path) => path.parts_mut(),
             Operator::TotalReward(_)
             | Operator::Cumulative(..)
             | Operator::Instant(..)

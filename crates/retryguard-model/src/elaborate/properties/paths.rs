@@ -142,13 +142,8 @@ impl Resolver<'_, '_> {
                 timed(lower, upper)?;
                 Branch::Not(Box::new(Branch::Until(a, b)))
             }
-            _ => {
-                return Err(Error::with_help(
-                    span,
-                    "E and A take one path operator",
-                    "ask P>0 [ … ] for E, and P>=1 [ … ] for A",
-                ));
-            }
+            Operator::Linear(path) => Branch::Linear(path),
+            _ => unreachable!("a path is one operator or several"),
         })
     }
 }

@@ -14,7 +14,7 @@ pub struct Figure<'t> {
     pub names: Vec<String>,
 }
 
-/// A pair of axes. The vertical one begins at zero.
+/// A pair of axes.
 pub struct Panel<'t> {
     /// What the vertical axis measures.
     pub label: &'t str,
@@ -42,17 +42,23 @@ const COLOURS: [&str; 8] = [
 const DASHES: [&str; 4] = ["none", "7 4", "2 3", "9 3 2 3"];
 
 impl Figure<'_> {
-    /// The picture as the text of an SVG file.
+    /// The picture as the text of an SVG file. Vertical axes begin at zero.
     pub fn svg(&self) -> String {
-        self.drawn(false)
+        self.drawn(false, true)
+    }
+
+    /// The same with vertical axes that begin near the lowest point: for values that lie close together, compared with each other rather than
+    /// with nothing.
+    pub fn svg_near(&self) -> String {
+        self.drawn(false, false)
     }
 
     /// The same with a mark of its own shape on every point of a line: for many lines of few points that run close to each other.
     pub fn svg_with_marks(&self) -> String {
-        self.drawn(true)
+        self.drawn(true, true)
     }
 
-    fn drawn(&self, marks: bool) -> String {
+    fn drawn(&self, marks: bool, zero: bool) -> String {
         let rows = self.names.len().div_ceil(4);
         let legend = TOP + HEIGHT + 58.0;
         let height = legend + 22.0 * rows as f64 + 8.0;
@@ -76,7 +82,7 @@ impl Figure<'_> {
             _ => (&[LEFT, 490.0], 330.0),
         };
         for (panel, left) in self.panels.iter().zip(lefts) {
-            panel.draw(&mut out, *left, width, marks);
+            panel.draw(&mut out, *left, width, marks, zero);
         }
         for (place, name) in self.names.iter().enumerate() {
             let x = LEFT + 195.0 * (place % 4) as f64;
@@ -112,21 +118,27 @@ impl Figure<'_> {
 }
 
 impl Panel<'_> {
-    fn draw(&self, out: &mut String, left: f64, width: f64, marks: bool) {
-        let all = self.lines.iter().flatten().flatten();
-        let highest = all.map(|(_, y)| *y).fold(0.0, f64::max);
-        let step = nice_step(highest / 5.0);
-        let steps = (highest / step).ceil().max(1.0);
+    fn draw(&self, out: &mut String, left: f64, width: f64, marks: bool, zero: bool) {
+        let all = self.lines.iter().flatten().flatten().map(|(_, y)| *y);
+        let highest = all.clone().fold(0.0, f64::max);
+        let lowest = match zero {
+            true => 0.0,
+            false => all.fold(highest, f64::min),
+        };
+        // Values that are all but equal are not drawn apart.
+        let step = nice_step((highest - lowest).max(highest / 100.0) / 5.0);
+        let first = (lowest / step).floor();
+        let steps = (highest / step).ceil().max(first + 1.0);
         let (from, to) = self.x_range;
         let x = |value: f64| left + (value - from) / (to - from) * width;
-        let y = |value: f64| TOP + HEIGHT - value / (steps * step) * HEIGHT;
+        let y = |value: f64| TOP + HEIGHT - (value - first * step) / ((steps - first) * step) * HEIGHT;
         let _ = writeln!(
             out,
             "<text x=\"{}\" y=\"48\" text-anchor=\"middle\" font-weight=\"600\">{}</text>",
             left + width / 2.0,
             escaped(self.label)
         );
-        let mut number = 0.0;
+        let mut number = first;
         while number <= steps {
             let tick = number * step;
             let _ = writeln!(

@@ -27,7 +27,8 @@ pub(crate) fn svg(found: &Found, more_time: f64, without: &str) -> String {
             .collect()
     };
     let dots = marks(found.all.iter().map(place).collect());
-    let tallest = dots.iter().flatten().map(|point| point.1).fold(100.0, f64::max);
+    let heights = || dots.iter().flatten().map(|point| point.1);
+    let (lowest, tallest) = (heights().fold(100.0, f64::min), heights().fold(100.0, f64::max));
     let mut names = vec![
         "a setting".to_owned(),
         "the best for its time".to_owned(),
@@ -38,7 +39,7 @@ pub(crate) fn svg(found: &Found, more_time: f64, without: &str) -> String {
     let mut lines = vec![
         dots,
         vec![front.into_iter().filter(inside).collect()],
-        vec![vec![(more_time, 0.0), (more_time, tallest)]],
+        vec![vec![(more_time, lowest), (more_time, tallest)]],
         marks(vec![(0.0, 100.0)]),
         marks(vec![tuned]),
     ];
@@ -58,7 +59,7 @@ pub(crate) fn svg(found: &Found, more_time: f64, without: &str) -> String {
         }],
         names,
     }
-    .svg()
+    .svg_near()
 }
 
 /// For each amount of extra time the least contention.

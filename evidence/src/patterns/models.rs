@@ -47,4 +47,18 @@ pub(super) const PATTERNS: &[Pattern] = &[
     },
 ];
 
+/// A pattern with the counter of its breaker's re-openings written as others write it: it ends at 9999 and is not held there, so that
+/// at the end no further failure can happen.
+pub(super) fn with_long_counters(text: &str) -> String {
+    text.replace("const int MAX_REOPEN = 1000;", "const int MAX_REOPEN = 9999;")
+        .replace(
+            "failures = HALF_OPEN_ERR - 1\n    ->",
+            "failures = HALF_OPEN_ERR - 1 & reopens < MAX_REOPEN\n    ->",
+        )
+        .replace(
+            "(reopens' = min(reopens + 1, MAX_REOPEN))",
+            "(reopens' = reopens + 1)",
+        )
+}
+
 pub(super) const TIMES: &str = include_str!("../../../models/resiliency-patterns/times.props");

@@ -1,5 +1,6 @@
 //! The circuit breaker.
 
+mod counted;
 mod handle;
 mod settings;
 mod silence;
@@ -10,12 +11,12 @@ use crate::{
     ratio::Ratio,
     refusal::Refusal,
     time::{Instant, nanos},
-    window::Window,
 };
 
 pub use handle::Handle;
 pub use settings::{Settings, Slow, Trip, WhenDown};
 
+use counted::Counted;
 use silence::Silence;
 
 /// Whether calls flow.
@@ -84,9 +85,7 @@ pub struct Breaker<S = Settings> {
     /// Grows with every change of state.
     phase: u32,
     /// What ended lately, where the trip counts in a window (`Count`, `Rate`).
-    window: Option<Box<Window<2>>>,
-    /// The slow attempts in the same window, where they matter.
-    slow: Option<Box<Window<1>>>,
+    counted: Option<Box<Counted>>,
     consecutive: u32,
     /// When an open breaker may be probed; when a half-open one gives up on probes that never end.
     until: Instant,
@@ -105,12 +104,12 @@ impl<S: AsRef<Settings>> Breaker<S> {
     #[must_use]
     pub fn new(settings: S, now: Instant) -> Self {
         let rules = settings.as_ref();
-        let window = rules.window().map(|length| Box::new(Window::new(length, now)));
         Self {
             state: State::Closed,
             phase: 0,
-            slow: slow_beside(rules, window.as_deref()),
-            window,
+            counted: rules
+                .window()
+                .map(|length| Box::new(Counted::new(rules, length, now))),
             settings,
             consecutive: 0,
             until: Instant::ZERO,
@@ -135,25 +134,13 @@ impl<S: AsRef<Settings>> Breaker<S> {
     /// Changes the settings and keeps the state and the counts.
     pub fn replace(&mut self, settings: S, now: Instant) {
         let (old, new) = (self.settings.as_ref(), settings.as_ref());
-        self.window = new.window().map(|length| match self.window.take() {
-            Some(mut window) => {
-                window.set_length(length, now);
-                window
+        self.counted = new.window().map(|length| match self.counted.take() {
+            Some(mut counted) => {
+                counted.replace(old, new, length, now);
+                counted
             }
-            None => Box::new(Window::new(length, now)),
+            None => Box::new(Counted::new(new, length, now)),
         });
-        if let (Trip::Count { .. }, Trip::Rate { .. }, Some(window)) = (old.trip, new.trip, &mut self.window)
-        {
-            // A count of failures does not know how many calls ended beside them: no share can be taken of it.
-            window.clear();
-        }
-        self.slow = match (self.slow.take(), new.slow(), new.window()) {
-            (Some(mut slow), Some(_), Some(length)) => {
-                slow.set_length(length, now);
-                Some(slow)
-            }
-            _ => slow_beside(new, self.window.as_deref()),
-        };
         self.settings = settings;
         if self.state == State::HalfOpen {
             self.close_if_proven();
@@ -249,6 +236,48 @@ impl<S: AsRef<Settings>> Breaker<S> {
         })
     }
 
+    /// Until when healthy ends may be counted later, by [`Breaker::on_healthy_ends`]; `None` where each of them matters by
+    /// itself. Under `Silence` each does, and is told by [`Breaker::on_healthy_end`].
+    pub(crate) fn rests_until(&mut self, now: Instant) -> Option<Instant> {
+        if self.state != State::Closed || self.silence.after_timeout() {
+            return None;
+        }
+        match (self.settings.as_ref().trip, &mut self.counted) {
+            (Trip::Consecutive(_), _) if self.consecutive > 0 => None,
+            (Trip::Rate { slow: None, .. }, Some(counted)) => {
+                counted.window.advance(now);
+                Some(counted.window.bucket_ends())
+            }
+            (Trip::Rate { slow: Some(_), .. }, _) => None,
+            _ => Some(Instant::NEVER),
+        }
+    }
+
+    /// Whether each end has to be told.
+    pub(crate) fn follows_each_end(&self) -> bool {
+        matches!(self.settings.as_ref().trip, Trip::Silence(_))
+    }
+
+    /// Whether a pass was given in the present phase.
+    #[inline]
+    pub(crate) const fn is_current(&self, pass: Pass) -> bool {
+        pass.phase == self.phase
+    }
+
+    /// So many attempts have ended well in the present bucket, while the breaker was closed.
+    pub(crate) fn on_healthy_ends(&mut self, ended: u32) {
+        if let (Trip::Rate { .. }, Some(counted)) = (self.settings.as_ref().trip, &mut self.counted) {
+            counted.window.add_many(ENDED, ended);
+        }
+    }
+
+    /// An attempt has ended well while the breaker was closed, under `Silence`.
+    #[inline]
+    pub(crate) fn on_healthy_end(&mut self, now: Instant) {
+        self.silence.on_success(self.consecutive, now);
+        self.consecutive = 0;
+    }
+
     /// An attempt that passed has ended, well or not.
     #[inline]
     pub fn on_end(&mut self, pass: Pass, healthy: bool, now: Instant) {
@@ -292,11 +321,10 @@ impl<S: AsRef<Settings>> Breaker<S> {
             }
             Trip::Count { .. } => {}
             Trip::Rate { .. } => {
-                if let Some(window) = &mut self.window {
-                    window.advance(now);
-                    window.add(ENDED);
-                }
-                if self.slow.is_some() && self.note_slow(took, now) {
+                let Some(counted) = &mut self.counted else { return };
+                counted.window.advance(now);
+                counted.window.add(ENDED);
+                if counted.slow.is_some() && self.note_slow(took, now) {
                     self.open(now);
                 }
             }
@@ -315,15 +343,17 @@ impl<S: AsRef<Settings>> Breaker<S> {
     fn note_slow(&mut self, took: u64, now: Instant) -> bool {
         let is_slow = self.is_slow(took);
         let (
-            Some(ended),
-            Some(window),
+            Some(counted),
             Trip::Rate {
                 minimum_calls,
                 slow: Some(slow),
                 ..
             },
-        ) = (&self.window, &mut self.slow, self.settings.as_ref().trip)
+        ) = (&mut self.counted, self.settings.as_ref().trip)
         else {
+            return false;
+        };
+        let Some(window) = &mut counted.slow else {
             return false;
         };
         window.advance(now);
@@ -331,7 +361,12 @@ impl<S: AsRef<Settings>> Breaker<S> {
             return false;
         }
         window.add(0);
-        is_share(window.sum(0), ended.sum(ENDED), slow.ratio, minimum_calls)
+        is_share(
+            window.sum(0),
+            counted.window.sum(ENDED),
+            slow.ratio,
+            minimum_calls,
+        )
     }
 
     #[cold]
@@ -345,7 +380,8 @@ impl<S: AsRef<Settings>> Breaker<S> {
                 self.consecutive = self.consecutive.saturating_add(1);
                 self.silence.on_failure(end, least, now)
             }
-            Trip::Count { failures, .. } => self.window.as_mut().is_some_and(|window| {
+            Trip::Count { failures, .. } => self.counted.as_mut().is_some_and(|counted| {
+                let window = &mut counted.window;
                 window.advance(now);
                 window.add(FAILED);
                 window.sum(FAILED) >= u64::from(failures)
@@ -353,7 +389,8 @@ impl<S: AsRef<Settings>> Breaker<S> {
             Trip::Rate {
                 ratio, minimum_calls, ..
             } => {
-                let (ended, failed) = self.window.as_mut().map_or((0, 0), |window| {
+                let (ended, failed) = self.counted.as_mut().map_or((0, 0), |counted| {
+                    let window = &mut counted.window;
                     window.advance(now);
                     window.add(ENDED);
                     window.add(FAILED);
@@ -390,11 +427,11 @@ impl<S: AsRef<Settings>> Breaker<S> {
     }
 
     fn forget(&mut self) {
-        if let Some(window) = &mut self.window {
-            window.clear();
-        }
-        if let Some(slow) = &mut self.slow {
-            slow.clear();
+        if let Some(counted) = &mut self.counted {
+            counted.window.clear();
+            if let Some(slow) = &mut counted.slow {
+                slow.clear();
+            }
         }
     }
 
@@ -453,14 +490,6 @@ impl<S: AsRef<Settings>> Breaker<S> {
 fn is_share(count: u64, ended: u64, ratio: Ratio, minimum_calls: u32) -> bool {
     ended >= u64::from(minimum_calls)
         && u128::from(count) * u128::from(Ratio::PARTS) >= u128::from(ratio.parts()) * u128::from(ended)
-}
-
-/// A window for the slow attempts, beside that of all attempts.
-fn slow_beside(settings: &Settings, window: Option<&Window<2>>) -> Option<Box<Window<1>>> {
-    settings
-        .slow()
-        .and(window)
-        .map(|window| Box::new(window.emptied()))
 }
 
 #[cfg(test)]

@@ -205,6 +205,43 @@ impl<S: AsRef<Settings>> Budget<S> {
         }
     }
 
+    /// Until when clean calls may be counted later, by [`Budget::on_clean_calls`]: the time does not reach the next bucket.
+    pub(crate) fn rests_until(&mut self, now: Instant) -> Instant {
+        if matches!(*self.settings.as_ref(), Settings::Quota { .. }) {
+            return Instant::NEVER;
+        }
+        self.window.advance(now);
+        match &mut self.ends {
+            Some(ends) => {
+                ends.advance(now);
+                self.window.bucket_ends().min(ends.bucket_ends())
+            }
+            None => self.window.bucket_ends(),
+        }
+    }
+
+    /// So many first attempts have begun in the present bucket, and so many have ended, each with a success and with its call.
+    pub(crate) fn on_clean_calls(&mut self, begun: u32, ended: u32) {
+        match *self.settings.as_ref() {
+            Settings::Quota {
+                capacity,
+                success_gain,
+                ..
+            } => {
+                let gain = success_gain.saturating_mul(ended);
+                self.tokens = self.tokens.saturating_add(gain).min(capacity);
+            }
+            Settings::Ratio { .. } => self.window.add_many(FIRSTS, begun),
+            Settings::Adaptive { .. } => {
+                self.window.add_many(FIRSTS, begun);
+                if let Some(ends) = &mut self.ends {
+                    ends.add_many(ENDED, ended);
+                    ends.add_many(SUCCEEDED, ended);
+                }
+            }
+        }
+    }
+
     /// An attempt has ended. Only the adaptive form listens.
     #[inline]
     pub fn on_attempt_end(&mut self, success: bool, now: Instant) {

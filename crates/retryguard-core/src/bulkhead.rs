@@ -226,6 +226,28 @@ impl<S: AsRef<Settings>> Bulkhead<S> {
         }
     }
 
+    /// How many places there are while no attempt waits and no limit but a fixed one is in force; `None` otherwise.
+    pub(crate) fn places_at_rest(&self) -> Option<u32> {
+        if self.waiting() > 0 {
+            return None;
+        }
+        match (self.settings.as_ref().limit, &self.limiter) {
+            (Limit::Fixed(limit), _) => Some(limit),
+            (Limit::Adaptive(_), Some(limiter)) if limiter.is_free() => Some(limiter.places()),
+            (Limit::Adaptive(_) | Limit::Gradient { .. }, _) => None,
+        }
+    }
+
+    /// Takes one of these places. False where none is free, or where an adaptive limit has come into force since.
+    #[inline]
+    pub(crate) fn take_at_rest(&mut self, places: u32, now: Instant) -> bool {
+        let free = self.taken < places && self.limiter.as_ref().is_none_or(|limiter| limiter.is_free());
+        if free {
+            self.take(now);
+        }
+        free
+    }
+
     /// When the next place can come free by time alone; never where only an attempt that ends can free one.
     #[inline]
     #[must_use]

@@ -129,6 +129,12 @@ impl<S: AsRef<Settings>> Gate<S> {
         (self.settings.as_ref().scope == Scope::Target && now < until).then(|| now.until(until))
     }
 
+    /// Whether every first attempt may pass.
+    pub(crate) fn is_open(&self, now: Instant) -> bool {
+        let held = |asked: &Asked| asked.firsts_until.iter().any(|until| now < *until);
+        self.settings.as_ref().scope != Scope::Target || !self.asked.as_deref().is_some_and(held)
+    }
+
     /// Whether retries and hedges must stay away. A retry is put off: see [`Gate::retry_at`].
     #[must_use]
     pub fn holds_again(&self, criticality: Criticality, now: Instant) -> bool {

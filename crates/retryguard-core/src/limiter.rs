@@ -275,6 +275,12 @@ impl Limiter {
         self.normal.ceil() as u32
     }
 
+    /// Whether nothing is limited.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        self.limit == f64::INFINITY && self.share >= 1.0 && self.best() == f64::INFINITY
+    }
+
     /// When the next attempt may start, where the limit is below one.
     #[inline]
     pub(crate) fn opens(&self) -> Instant {

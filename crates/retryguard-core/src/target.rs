@@ -31,6 +31,7 @@
 mod admit;
 mod permit;
 mod replace;
+mod rest;
 mod samples;
 mod settings;
 mod settle;
@@ -62,6 +63,7 @@ pub(crate) use permit::{Admission, Queued};
 use settings::Shared;
 
 use replace::Numbers;
+use rest::Rest;
 use samples::Samples;
 
 /// A change that is reported to operators.
@@ -99,6 +101,7 @@ pub struct Target {
     patience: Patience,
     pace: Pace,
     rare: Option<Box<Rare>>,
+    rest: Rest,
 }
 
 /// What a target has once something has changed.
@@ -133,6 +136,7 @@ impl Target {
             patience: Patience::default(),
             pace: Pace::default(),
             rare: None,
+            rest: Rest::default(),
             latest: now,
             settings: settings.clone(),
         };
@@ -149,9 +153,17 @@ impl Target {
         &self.settings
     }
 
-    /// The latest time seen, which every input is clamped to.
+    /// Something happens: the latest time seen, which every input is clamped to.
     #[inline]
     pub(crate) fn clamp(&mut self, now: Instant) -> Instant {
+        self.end_rest();
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    /// The latest time seen, for an input that may leave the target at rest.
+    #[inline]
+    pub(crate) fn now(&mut self, now: Instant) -> Instant {
         self.latest = self.latest.max(now);
         self.latest
     }
@@ -249,6 +261,7 @@ impl Target {
 
     /// Opens the breaker until `until` (see [`Breaker::hold_open`]); nothing where there is none.
     pub fn hold_breaker_open(&mut self, until: Instant) {
+        self.end_rest();
         let from = self.breaker_state();
         if let Some(breaker) = &mut self.breaker {
             breaker.hold_open(until);
@@ -258,6 +271,7 @@ impl Target {
 
     /// Closes the breaker (see [`Breaker::close`]).
     pub fn close_breaker(&mut self) {
+        self.end_rest();
         let from = self.breaker_state();
         if let Some(breaker) = &mut self.breaker {
             breaker.close();

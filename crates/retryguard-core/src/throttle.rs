@@ -82,6 +82,32 @@ impl Throttle {
             .covers(window.sum(REQUESTS), window.sum(ACCEPTS))
     }
 
+    /// Until when successes may be counted later, by [`Throttle::on_successes`], because no request that is accepted makes it
+    /// reject the next one; `None` where requests are rejected, or may be.
+    pub(crate) fn rests_until(&mut self, now: Instant) -> Option<Instant> {
+        let share = self.settings.requests_per_accept;
+        if share < Ratio::ONE {
+            return None;
+        }
+        let mut until = Instant::NEVER;
+        for window in &mut self.windows {
+            window.advance(now);
+            if !share.covers(window.sum(REQUESTS), window.sum(ACCEPTS)) {
+                return None;
+            }
+            until = until.min(window.bucket_ends());
+        }
+        Some(until)
+    }
+
+    /// So many requests of each criticality have ended in the present bucket, and none of them was rejected.
+    pub(crate) fn on_successes(&mut self, ended: &[u32; Criticality::ALL.len()]) {
+        for (window, ended) in self.windows.iter_mut().zip(ended) {
+            window.add_many(REQUESTS, *ended);
+            window.add_many(ACCEPTS, *ended);
+        }
+    }
+
     /// A request that was sent has ended. The target has accepted it, whatever came of it, unless it rejected it.
     #[inline]
     pub fn on_end(&mut self, criticality: Criticality, rejected: bool, now: Instant) {

@@ -149,22 +149,41 @@ impl<const K: usize> Window<K> {
             Counts::Many(many) => many.present[counter] = many.present[counter].saturating_add(1),
             Counts::Few(few) => match few.present[counter].checked_add(1) {
                 Some(more) => few.present[counter] = more,
-                None => self.grow(counter),
+                None => self.add_many(counter, 1),
             },
         }
         Slot(self.slot)
     }
 
-    /// Makes room for larger counts, and adds one that did not fit.
+    /// Adds so many at once.
+    pub(crate) fn add_many(&mut self, counter: usize, more: u32) {
+        if let Counts::Few(few) = &mut self.counts {
+            let sum = u32::from(few.present[counter]).saturating_add(more);
+            if let Ok(sum) = u8::try_from(sum) {
+                few.present[counter] = sum;
+                return;
+            }
+            self.grow();
+        }
+        if let Counts::Many(many) = &mut self.counts {
+            many.present[counter] = many.present[counter].saturating_add(more);
+        }
+    }
+
+    /// When the present bucket ends.
+    pub(crate) const fn bucket_ends(&self) -> Instant {
+        Instant::from_nanos(self.ends)
+    }
+
+    /// Makes room for larger counts.
     #[cold]
-    fn grow(&mut self, counter: usize) {
+    fn grow(&mut self) {
         if let Counts::Few(few) = &self.counts {
-            let mut many = Many {
+            let many = Many {
                 present: few.present.map(u32::from),
                 before: std::array::from_fn(|counter| few.before(counter)),
                 ring: few.ring.map(|bucket| bucket.map(u32::from)),
             };
-            many.present[counter] += 1;
             self.counts = Counts::Many(Box::new(many));
         }
     }
@@ -296,6 +315,20 @@ mod tests {
             }
         }
         assert!(matches!(few.counts, Counts::Few(_)) && matches!(many.counts, Counts::Many(_)));
+    }
+
+    #[test]
+    fn many_at_once_are_so_many_single_ones() {
+        for before in [0, 1, 255, 300] {
+            for more in [0, 1, 254, 255, 256, 1000] {
+                let mut singly = Window::<2>::new(10 * SECOND, Instant::ZERO);
+                (0..before).for_each(|_| _ = singly.add(1));
+                let mut at_once = singly.clone();
+                (0..more).for_each(|_| _ = singly.add(1));
+                at_once.add_many(1, more);
+                assert_eq!(format!("{singly:?}"), format!("{at_once:?}"), "{before} {more}");
+            }
+        }
     }
 
     #[test]

@@ -284,7 +284,7 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(state) = self.state.take()
-            && (state.target.has_changes() || state.target.waiting() > 0)
+            && state.target.has_effects()
         {
             self.shared.carry_out(state);
         }

@@ -53,6 +53,11 @@ impl Silence {
         self.timed_out = end == End::TimedOut;
     }
 
+    /// Whether the last attempt that ended was not answered in time.
+    pub(super) const fn after_timeout(&self) -> bool {
+        self.timed_out
+    }
+
     /// A run of so many failures is over, and belongs to the usual share of them now.
     #[inline]
     pub(super) fn on_success(&mut self, failures: u32, now: Instant) {

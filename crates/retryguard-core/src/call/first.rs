@@ -26,21 +26,41 @@ impl Target {
     /// started; nothing has happened then. Always part of its caller, so that the answer need not travel through memory.
     #[inline(always)]
     pub fn open(&mut self, facts: &Facts, overrides: &Overrides, now: Instant) -> Option<FirstAttempt> {
-        let now = self.clamp(now);
+        let now = self.now(now);
+        let deadline = facts.deadline.moment();
+        match self.open_at_rest(facts.criticality, deadline, overrides.attempt_timeout, now) {
+            Some((permit, deadline, ends)) => Some(FirstAttempt {
+                permit,
+                deadline,
+                ends,
+            }),
+            None => self.open_in_trouble(facts, overrides, now),
+        }
+    }
+
+    /// The same where the target is not at rest.
+    #[inline(never)]
+    fn open_in_trouble(
+        &mut self,
+        facts: &Facts,
+        overrides: &Overrides,
+        now: Instant,
+    ) -> Option<FirstAttempt> {
         let rules = &self.settings().call;
         let deadline = match rules.deadline {
             Some(own) => facts.deadline.moment().min(now.after(own)),
             None => facts.deadline.moment(),
         };
-        if self.hedge().is_some() || !Deadline::at(deadline).allows(now, rules.least_attempt) {
+        if !Deadline::at(deadline).allows(now, rules.least_attempt) {
             return None;
         }
         let timeout = overrides.attempt_timeout.or(rules.attempt_timeout);
         let permit = self.admit_at_once(facts.criticality, now)?;
+        let ends = Deadline::at(deadline).bound(now, timeout);
         Some(FirstAttempt {
             permit,
             deadline,
-            ends: Deadline::at(deadline).bound(now, timeout),
+            ends,
         })
     }
 }
@@ -63,6 +83,15 @@ impl FirstAttempt {
     /// It has succeeded, and its call with it.
     #[inline(always)]
     pub fn succeed(mut self, target: &mut Target, now: Instant) {
+        let now = target.now(now);
+        if !target.settle_at_rest(&mut self.permit, self.ends, now) {
+            self.succeed_in_trouble(target, now);
+        }
+    }
+
+    /// The same where the target is not at rest.
+    #[inline(never)]
+    fn succeed_in_trouble(mut self, target: &mut Target, now: Instant) {
         let now = target.clamp(now);
         target.settle(&mut self.permit, self.ends, &Outcome::Success, now);
         target.on_call_end(true, 0);

@@ -397,6 +397,28 @@ impl<S: AsRef<Settings>> Guard<S> {
         }
     }
 
+    /// Until when the successes of first attempts change no decision; `None` where they do. A guard that is fed with samples
+    /// receives none of them.
+    pub(crate) fn rests_until(&self) -> Option<Instant> {
+        match &self.machine {
+            Machine::Response(machine) => machine.rests_until(),
+            Machine::Algorithm1(_) | Machine::Hysteresis(_) => Some(Instant::NEVER),
+        }
+    }
+
+    /// Whether the success of a first attempt has to be told.
+    pub(crate) fn follows_each_end(&self) -> bool {
+        self.response().is_some_and(response::Machine::follows_each_end)
+    }
+
+    /// A first attempt without an arm has succeeded before the guard's rest is over.
+    #[inline]
+    pub(crate) fn on_clean_end(&mut self, pace: &Pace) {
+        if let Machine::Response(machine) = &mut self.machine {
+            machine.on_clean_end(pace);
+        }
+    }
+
     #[inline]
     pub(crate) fn on_attempt_end(
         &mut self,

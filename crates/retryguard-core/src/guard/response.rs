@@ -341,6 +341,24 @@ impl Machine {
         }
     }
 
+    /// Until when the successes of first attempts change no decision; `None` where they do, or where attempts have arms.
+    pub(super) fn rests_until(&self) -> Option<Instant> {
+        (self.failing() < LITTLE).then_some(self.pair_ends)
+    }
+
+    /// Whether the success of a first attempt has to be told.
+    pub(super) const fn follows_each_end(&self) -> bool {
+        self.trouble.is_some()
+    }
+
+    /// A first attempt without an arm has succeeded, and no pair has ended.
+    #[inline]
+    pub(super) fn on_clean_end(&mut self, pace: &Pace) {
+        if let Some(trouble) = &mut self.trouble {
+            trouble.on_end(true, Arm::Neither, None, pace);
+        }
+    }
+
     #[inline]
     pub(super) fn on_end(
         &mut self,

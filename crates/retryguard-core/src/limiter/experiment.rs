@@ -49,8 +49,8 @@ pub(super) struct Experiment {
     /// The next experiment goes up, if there is a level to raise.
     up_next: bool,
     /// Cycles without an experiment: those that are left, and those after the next that finds nothing.
-    pause: u32,
-    next_pause: u32,
+    pause: u8,
+    next_pause: u8,
     /// Attempts under way when the cycle began.
     used: f64,
     /// The length of a slot in nanoseconds, and the number of the one that runs.
@@ -101,7 +101,7 @@ const LONGEST: u64 = nanos(Duration::from_secs(4));
 const SLOTS: u64 = 4;
 const SETTLING: u64 = 4;
 /// The most cycles between two experiments.
-const LONGEST_PAUSE: u32 = 16;
+const LONGEST_PAUSE: u8 = 16;
 
 impl Experiment {
     pub(super) fn new() -> Self {

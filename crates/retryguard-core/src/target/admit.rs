@@ -66,13 +66,14 @@ impl Target {
 
     /// Leave to send a first attempt, where none of the questions of [`Target::admit`] stands in its way. Nothing has changed
     /// where one does.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn admit_at_once(&mut self, criticality: Criticality, now: Instant) -> Option<Permit> {
+        self.end_rest();
         let closed = match &self.breaker {
             Some(breaker) => Some(breaker.pass_closed()?),
             None => None,
         };
-        if self.gate.holds_first(criticality, now).is_some() {
+        if self.hedge.is_some() || self.gate.holds_first(criticality, now).is_some() {
             return None;
         }
         if let Some(throttle) = &mut self.throttle
@@ -116,6 +117,7 @@ impl Target {
 
     /// A waiting attempt gives up, whether it still stands in the queue or has just been given its place.
     pub(crate) fn leave_queue(&mut self, ticket: Ticket) {
+        self.end_rest();
         if !self.bulkhead.leave(ticket) {
             self.bulkhead.release();
         }
@@ -280,6 +282,7 @@ impl Target {
 
     /// Gives the cost of a retry back that was not sent.
     pub(crate) fn refund(&mut self, charge: Option<Charge>) {
+        self.end_rest();
         if let (Some(budget), Some(charge)) = (&mut self.budget, charge) {
             budget.refund(charge);
         }

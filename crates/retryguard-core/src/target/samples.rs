@@ -57,6 +57,20 @@ impl Samples {
         }
     }
 
+    /// Until when successes of first attempts may be counted later, by [`Samples::on_successes`]; `None` where their delays matter.
+    pub(super) const fn rests_until(&self) -> Option<Instant> {
+        if self.delays.is_some() {
+            None
+        } else {
+            Some(self.ends)
+        }
+    }
+
+    /// So many first attempts have succeeded.
+    pub(super) fn on_successes(&mut self, ended: u32) {
+        self.sample.calls += u64::from(ended);
+    }
+
     /// Feeds the guard once its interval is over.
     #[inline]
     pub(super) fn feed(&mut self, guard: &mut Guard<Shared>, now: Instant, note: impl FnMut(Change)) {

@@ -160,6 +160,7 @@ impl Target {
 
     /// An attempt was given up before it came to anything: it leaves no trace.
     pub(crate) fn abandon(&mut self, permit: &mut Permit) {
+        self.end_rest();
         permit.give_back();
         self.bulkhead.release();
         if let (Some(breaker), Some(pass)) = (&mut self.breaker, permit.pass) {

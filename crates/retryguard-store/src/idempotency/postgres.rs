@@ -240,24 +240,34 @@ const STORE_AND_COMMIT: &str =
     "SELECT retryguard_idempotency_store($1, $2, $3, $4, $5, $6, $7); COMMIT AND CHAIN";
 /// Values are written into that message as hexadecimal digits, which doubles them. A larger response has a message of its own.
 const IN_ONE_MESSAGE: usize = 8 * 1024;
+/// The same without the commit. Unlike [`STORE`] it reports a known key as such under every isolation level: `DO NOTHING` is a
+/// serialization failure where the transaction's snapshot does not have the key yet.
+const STORE_NEW: &str = "SELECT retryguard_idempotency_store($1, $2, $3, $4, $5, $6, $7)";
 
 impl CommittingDatabase for Postgres {
     async fn finish(
         mut transaction: Transaction<'static, Self>,
         statement: &Statement,
     ) -> Result<u64, StoreError> {
-        let message = (statement.text == STORE)
-            .then(|| in_one_message(STORE_AND_COMMIT, &statement.values))
-            .flatten();
-        let Some(message) = message else {
+        if statement.text != STORE {
             let rows = TransactionalRecords::execute(&mut *transaction, statement).await?;
             if rows == 1 {
                 transaction.commit().await.map_err(failed)?;
             }
             return Ok(rows);
+        }
+        let stored = if let Some(message) = in_one_message(STORE_AND_COMMIT, &statement.values) {
+            let sent = sqlx::raw_sql(AssertSqlSafe(message));
+            sent.execute(&mut *transaction).await
+        } else {
+            let values = statement.values.clone();
+            let store = Statement::new(STORE_NEW, values).query();
+            match store.execute(&mut *transaction).await {
+                Ok(done) => transaction.commit().await.map(|()| done),
+                Err(error) => Err(error),
+            }
         };
-        let sent = sqlx::raw_sql(AssertSqlSafe(message));
-        match sent.execute(&mut *transaction).await {
+        match stored {
             Ok(_) => Ok(1),
             Err(error) if is_known_key(&error) => Ok(0),
             Err(error) => Err(failed(error)),

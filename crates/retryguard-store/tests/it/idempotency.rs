@@ -7,6 +7,7 @@ mod conformance;
 mod faults;
 mod full;
 mod histories;
+mod isolation;
 mod kills;
 mod layer;
 mod outages;

@@ -9,8 +9,7 @@ const SAME: f64 = 0.01;
 const ORACLE: &str = "oracle";
 
 /// Which policy serves most over many worlds, and how far `ours` is behind where it is not that one. A policy is its name, its
-/// mean goodput
-/// as a share of the oracle's, and its mean requests for each success.
+/// mean goodput as a share of the oracle's, and its mean requests for each success.
 pub(crate) fn ranking(policies: &[(&str, f64, f64)], ours: &str) -> String {
     let mut all: Vec<&(&str, f64, f64)> = policies.iter().filter(|it| it.0 != ORACLE).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -57,8 +57,7 @@ pub enum ServiceError {
 
 impl ModelledService {
     /// A service as a command line describes it. `response` is the mean response time of the target, such as `50ms`; half the
-    /// attempt
-    /// timeout where it is not given. `availability` is a number or `from:step:to`.
+    /// attempt timeout where it is not given. `availability` is a number or `from:step:to`.
     ///
     /// # Errors
     /// Where the policy has no such service, or a text is not what it should be.

@@ -7,8 +7,7 @@ use retryguard_parts::storm;
 use serde_json::json;
 
 /// The models of the benchmark in which nothing can be reduced: a size that fits a test, and questions of every kind. They are
-/// meshes
-/// large enough that no state is cheap to take out.
+/// meshes large enough that no state is cheap to take out.
 const PLAIN: &[(&str, &str, i64, &[&str])] = &[
     (
         "two-stations",

@@ -212,16 +212,14 @@ fn retry_agrees_with_storm_at_full_size() {
 }
 
 /// What a foreign tool can build of a breaker: a stopped timer forgets its phase, and reopenings are counted until the largest
-/// timeout is
-/// reached. Neither changes a value.
+/// timeout is reached. Neither changes a value.
 fn buildable(text: &str) -> String {
     text.replace("const bool TIDY = false;", "const bool TIDY = true;")
         .replace("const int MAX_REOPEN = 1000;", "const int MAX_REOPEN = 3;")
 }
 
 /// With Table I's numbers: Storm takes a quarter of a minute for 1.6 million states, we are asked for the model as written.
-/// `cargo xtask
-/// agree-model` asks for all instances, of the dynamic one too.
+/// `cargo xtask agree-model` asks for all instances, of the dynamic one too.
 #[test]
 #[ignore = "needs Storm"]
 fn the_static_breaker_agrees_with_storm_at_full_size() {

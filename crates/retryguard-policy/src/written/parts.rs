@@ -128,8 +128,7 @@ section! {
 
 section! {
     /// Adaptive client throttling: a client whose requests are mostly rejected sends fewer of them. Off by default: it refuses
-    /// first
-    /// attempts by chance, and budget, guard and breaker already bound what retries add.
+    /// first attempts by chance, and budget, guard and breaker already bound what retries add.
     Throttle in "`throttle`" {
         /// Requests per accepted one before some are rejected locally.
         "requestsPerAccept" requests_per_accept: Factor where Ratio::ONE..=Ratio::percent(10_000) => "2", "Google's value: the target receives twice as many requests as it accepts, enough to see that there is demand";

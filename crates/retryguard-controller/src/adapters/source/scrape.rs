@@ -207,8 +207,7 @@ fn is_count(value: f64) -> bool {
 }
 
 /// What a series counted since the last page; NaN where that is not known. A series that was not there before began at zero,
-/// and one
-/// that has become smaller began again.
+/// and one that has become smaller began again.
 fn delta(before: Option<&Seen>, value: f64) -> f64 {
     match before.map_or(Some(0.0), |seen| seen.value) {
         Some(before) if is_count(value) && value >= before => value - before,

@@ -1,8 +1,7 @@
 //! What one stream of a gRPC client asks for, and what it is answered. gRPC clients speak the state of the world only.
 //!
 //! Routes go through the fleet, which knows what each client has. Listeners and clusters never change, so that they are
-//! answered here: once for
-//! each list of names that a client asks for.
+//! answered here: once for each list of names that a client asks for.
 
 use std::collections::BTreeMap;
 
@@ -276,8 +275,7 @@ mod tests {
 
     proptest! {
         /// Whatever a client sends: each request is answered once at the most besides the routes, nothing but known services is
-        /// in an
-        /// answer, routes are sent only where they are asked for, and no request changes what is served.
+        /// in an answer, routes are sent only where they are asked for, and no request changes what is served.
         #[test]
         fn no_request_brings_a_stream_out_of_order(requests in proptest::collection::vec(any_request(), 0..40)) {
             let services = services();

@@ -1,8 +1,7 @@
 //! The resources of one service, as gRPC clients read them.
 //!
 //! Which fields they read is in the gRPC proposals A27 (listeners, routes, clusters), A28 (fractions), A37 (clusters that name
-//! a host) and
-//! A44 (retries).
+//! a host) and A44 (retries).
 
 use std::time::Duration;
 

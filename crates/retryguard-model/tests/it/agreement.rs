@@ -219,7 +219,7 @@ fn buildable(text: &str) -> String {
 }
 
 /// With Table I's numbers: Storm takes a quarter of a minute for 1.6 million states, we are asked for the model as written.
-/// `cargo xtask agree-model` asks for all instances, of the dynamic one too.
+/// `cargo xtask evidence model-agreement` asks for all instances, of the dynamic one too.
 #[test]
 #[ignore = "needs Storm"]
 fn the_static_breaker_agrees_with_storm_at_full_size() {

@@ -101,6 +101,8 @@ fn beyond(what: &str, limit: u64) -> String {
             "more than the {} MiB of memory that a chain may take",
             limit >> 20
         )
+    } else if what == UNRANGED {
+        format!("a variable that has no range still changes after {limit} states")
     } else {
         format!("more than the {limit} {what} that are allowed")
     }

@@ -186,6 +186,10 @@ async fn same_as_manifest(cluster: &Cluster, installed: &Deployment) -> Deployme
     spec.service_account_name.clone_from(&theirs.service_account_name);
     spec.service_account.clone_from(&theirs.service_account);
     spec.volumes.clone_from(&theirs.volumes);
+    let spread = spec.topology_spread_constraints.iter_mut().flatten();
+    for (own, theirs) in spread.zip(theirs.topology_spread_constraints.iter().flatten()) {
+        own.label_selector.clone_from(&theirs.label_selector);
+    }
     own
 }
 

@@ -61,8 +61,8 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
     ("notRejections", "", "[]", "[503, unreachable, timeout]"),
     ("quota", "", "[]", "[503]"),
     ("tags", "", "true", "false"),
-    ("budget", "bulkhead: off", "on", "off"),
-    ("budget.form", "bulkhead: off", "ratio", "quota"),
+    ("budget", "guard: off", "on", "off"),
+    ("budget.form", "guard: off", "ratio", "quota"),
     ("budget.percent", "", "20%", "5%"),
     ("budget.interval", "", "10s", "1s"),
     (

@@ -7,8 +7,8 @@ use retryguard_bench::{HTTP_CLIENT, HTTP_SERVER, WHOLE_STACK, subject};
 /// the making of the request, which is 1,966.
 #[cfg(not(debug_assertions))]
 const INSTRUCTIONS: [(&str, u64); 4] = [
-    (WHOLE_STACK, 630),
-    (retryguard_bench::DEFAULT_POLICY, 860),
+    (WHOLE_STACK, 645),
+    (retryguard_bench::DEFAULT_POLICY, 880),
     (HTTP_CLIENT, 4_600),
     (HTTP_SERVER, 3_030),
 ];

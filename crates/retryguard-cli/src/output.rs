@@ -2,7 +2,7 @@
 
 use std::{
     fmt, fs,
-    io::{self, Read, Write as _},
+    io::{self, Write as _},
     path::Path,
     process::ExitCode,
 };
@@ -33,13 +33,11 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<Unanswered>() { 1 } else { 2 })
 }
 
-/// The text of a file; `-` is the standard input. Reads one byte more than the largest file that can be imported: a wrong path can
-/// name a file of any size, and the reader of the text reports that it is too large.
+/// The text of a file; `-` is the standard input.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
-    let bound = retryguard_translate::LARGEST_FILE as u64 + 1;
     match path.as_os_str() == "-" {
-        true => read_text(io::stdin().lock().take(bound)),
-        false => read_text(fs::File::open(path)?.take(bound)),
+        true => read_text(io::stdin().lock()),
+        false => read_text(fs::File::open(path)?),
     }
 }
 

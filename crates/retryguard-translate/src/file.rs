@@ -1,11 +1,15 @@
 //! A policy file in any format.
 
-use std::{fmt, io, path::Path};
+use std::{
+    fmt,
+    io::{self, Read as _},
+    path::Path,
+};
 
 use retryguard_policy::{Diagnostics, Policy, Position, Report, lint, reading::Mistakes};
 use serde_json::json;
 
-use crate::{Format, Imported, Refused, import::import, tree};
+use crate::{Format, Imported, LARGEST_FILE, Refused, import::import, tree};
 
 /// A policy file, imported where it is of another system.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,13 +104,14 @@ pub fn syntax_error(text: &str) -> Option<Refused> {
     tree::read(text).err()
 }
 
-/// The text of a file. One that is not UTF-8 says so.
+/// The text of a file. One that is not UTF-8 says so. Reads one byte more than the largest file that can be imported: a wrong path
+/// can name a file without an end, and the reader of the text reports that it is too large.
 ///
 /// # Errors
 /// Where it cannot be read.
-pub fn read_text(mut file: impl io::Read) -> io::Result<String> {
+pub fn read_text(file: impl io::Read) -> io::Result<String> {
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut bytes)?;
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
 }

@@ -35,7 +35,7 @@ pub(crate) enum Body {
     Map(Vec<(String, u32, Node)>),
 }
 
-/// All documents of a file.
+/// All documents of a file. Comments in JSON, which .NET allows, are skipped.
 pub(crate) fn read(text: &str) -> Result<Vec<Node>, Refused> {
     if text.len() > LARGEST_FILE {
         return Err(Refused {
@@ -43,6 +43,57 @@ pub(crate) fn read(text: &str) -> Result<Vec<Node>, Refused> {
             message: format!("the file has more than {LARGEST_FILE} bytes: split it"),
         });
     }
+    let refused = match parse(text) {
+        Err(refused)
+            if text
+                .trim_start_matches('\u{feff}')
+                .trim_start()
+                .starts_with(['{', '/']) =>
+        {
+            refused
+        }
+        result => return result,
+    };
+    parse(&without_comments(text)).map_err(|_| refused)
+}
+
+/// JSON with spaces in place of comments, so that every line stays where it is.
+fn without_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    let mut quoted = false;
+    while let Some(letter) = letters.next() {
+        match (letter, letters.peek()) {
+            ('\\', Some(_)) if quoted => {
+                out.push(letter);
+                out.extend(letters.next());
+            }
+            ('"', _) => {
+                quoted = !quoted;
+                out.push(letter);
+            }
+            ('/', Some('/')) if !quoted => while letters.next_if(|letter| *letter != '\n').is_some() {},
+            ('/', Some('*')) if !quoted => {
+                let mut last = ' ';
+                letters.next();
+                for letter in letters.by_ref() {
+                    if letter == '\n' {
+                        out.push(letter);
+                    }
+                    if (last, letter) == ('*', '/') {
+                        break;
+                    }
+                    last = letter;
+                }
+                out.push(' ');
+            }
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+fn parse(text: &str) -> Result<Vec<Node>, Refused> {
     let mut reader = Reader {
         events: Parser::new_from_str(text),
         anchors: HashMap::new(),

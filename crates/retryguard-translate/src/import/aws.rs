@@ -18,6 +18,7 @@ pub(super) fn is_it(text: &str) -> bool {
 
 /// The assignments of a file, with their lines; the name is without `export` and `AWS_`.
 fn lines(text: &str) -> impl Iterator<Item = (u32, String, String)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     (1u32..).zip(text.lines()).filter_map(|(number, line)| {
         let line = line.split(['#', ';']).next().unwrap_or_default().trim();
         let line = line.strip_prefix("export ").unwrap_or(line);

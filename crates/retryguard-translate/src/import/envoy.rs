@@ -5,9 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{
-    Read, envoy_backoff, methods, nothing_found, number, outliers, span, unread, whole, whole_or_note,
-};
+use super::{Read, envoy_backoff, methods, nothing_found, number, outliers, span, unread, whole};
 use crate::{
     Beside, Refused,
     draft::{Draft, Service},
@@ -105,7 +103,12 @@ fn read_route(route: &Node, host: &Node, draft: &mut Draft) {
         Some(policy) => read_retries(policy, &mut service, draft),
         None => service.retries = Some(0),
     }
-    for key in ["retry_policy_typed_config", "internal_redirect_policy"] {
+    for key in [
+        "retry_policy_typed_config",
+        "internal_redirect_policy",
+        "max_stream_duration",
+        "idle_timeout",
+    ] {
         if let Some(node) = action.get(key) {
             draft.lost(
                 node.line,
@@ -151,7 +154,7 @@ pub(super) fn read_retries(policy: &Node, service: &mut Service, draft: &mut Dra
     }
     service.written("initialDelay", policy.at(&["retry_back_off", "base_interval"]));
     service.written("maxDelay", policy.at(&["retry_back_off", "max_interval"]));
-    service.retries = Some(whole_or_note(policy, "num_retries", draft).map_or(1, |(retries, _)| retries));
+    service.retries = Some(whole(policy, "num_retries", draft).map_or(1, |(retries, _)| retries));
     service.attempt_timeout = Some(span(policy, "per_try_timeout", draft).filter(|it| !it.is_zero()));
     let codes: Vec<u16> = policy
         .get("retriable_status_codes")
@@ -248,6 +251,12 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
         .at(&["circuit_breakers", "thresholds"])
         .map(Node::items)
         .unwrap_or_default();
+    if let Some(node) = cluster.at(&["circuit_breakers", "per_host_thresholds"]) {
+        draft.lost(
+            node.line,
+            "thresholds of single hosts: a policy bounds the target as a whole",
+        );
+    }
     let mut bound = Bound::usual(cluster.line);
     for threshold in thresholds {
         let priority = threshold
@@ -261,7 +270,7 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
             );
             continue;
         }
-        if let Some((most, _)) = whole(threshold, "max_requests") {
+        if let Some((most, _)) = whole(threshold, "max_requests", draft) {
             parts.section("bulkhead", format!("{{limit: {}}}", most.clamp(1, 1_000_000)));
         }
         for key in ["max_connections", "max_pending_requests", "max_connection_pools"] {
@@ -273,7 +282,7 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
                 );
             }
         }
-        if let Some((least, line)) = whole(threshold, "max_retries") {
+        if let Some((least, line)) = whole(threshold, "max_retries", draft) {
             bound = Bound {
                 share: 0.0,
                 least,
@@ -288,13 +297,18 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
     }
     bounds.insert(name.to_owned(), bound);
     if let Some(detection) = cluster.get("outlier_detection") {
-        outliers(
-            &mut parts,
-            detection,
-            "consecutive_5xx",
-            "max_ejection_percent",
-            draft,
-        );
+        // The share of the detections that lead to an ejection: all for every 5xx, none for gateway errors alone.
+        let enforced = |key: &str, usual: u32, draft: &mut Draft| {
+            whole(detection, key, draft).map_or(usual, |(percent, _)| percent) > 0
+        };
+        let mut failures = Vec::new();
+        if enforced("enforcing_consecutive_5xx", 100, draft) {
+            failures.push(("consecutive_5xx", Some(5)));
+        }
+        if enforced("enforcing_consecutive_gateway_failure", 0, draft) {
+            failures.push(("consecutive_gateway_failure", Some(5)));
+        }
+        outliers(&mut parts, detection, &failures, "max_ejection_percent", draft);
     }
     draft.from(name, cluster.line);
     let service = draft.service(name);
@@ -314,9 +328,9 @@ fn read_cluster(cluster: &Node, draft: &mut Draft, bounds: &mut BTreeMap<String,
 /// Envoy's budget bounds concurrent retries by the active requests; the policy's bounds their number by the first
 /// attempts of an interval. Gives the concurrent one for what can simulate it.
 pub(super) fn read_budget(budget: &Node, service: &mut Service, draft: &mut Draft) -> (f64, u32) {
-    let percent = number(budget, "budget_percent").or_else(|| number(budget, "percent"));
+    let percent = number(budget, "budget_percent", draft).or_else(|| number(budget, "percent", draft));
     let percent = percent.map_or(20.0, |(percent, _)| percent).clamp(0.0, 1000.0);
-    let least = whole(budget, "min_retry_concurrency").map_or(MAX_RETRIES, |(least, _)| least);
+    let least = whole(budget, "min_retry_concurrency", draft).map_or(MAX_RETRIES, |(least, _)| least);
     service.section("budget", format!("{{percent: {percent}%}}"));
     service.written("budget", Some(budget));
     draft.changed(

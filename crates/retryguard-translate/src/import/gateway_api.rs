@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Read, envoy_backoff, istio::titled, nothing_found, span, unread, whole, whole_or_note};
+use super::{Read, envoy_backoff, istio::titled, nothing_found, span, unread, whole};
 use crate::{
     Beside, Refused,
     draft::{Draft, Service},
@@ -89,7 +89,7 @@ fn matched_methods(rule: &Node) -> Option<Vec<String>> {
 }
 
 fn read_retry(retry: &Node, service: &mut Service, draft: &mut Draft) {
-    let attempts = whole_or_note(retry, "attempts", draft);
+    let attempts = whole(retry, "attempts", draft);
     service.retries = Some(attempts.map_or(1, |(attempts, _)| attempts));
     if retry.get("attempts").is_none_or(Node::is_nothing) {
         draft.changed(
@@ -144,7 +144,7 @@ fn read_budget(spec: &Node, draft: &mut Draft) {
         .unwrap_or(Duration::from_secs(10));
     let rate = constraint.get("min_retry_rate");
     let count = rate
-        .and_then(|rate| whole(rate, "count"))
+        .and_then(|rate| whole(rate, "count", draft))
         .map_or(10, |(count, _)| count);
     let every = rate
         .and_then(|rate| span(rate, "interval", draft))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Read, nothing_found, number, span, unread, whole, whole_or_note};
+use super::{Read, nothing_found, number, span, unread, whole};
 use crate::{
     Beside, Refused,
     draft::{Draft, Jitter, Service},
@@ -58,7 +58,7 @@ fn read_method(config: &Node, draft: &mut Draft) {
         service.retries = Some(0);
     }
     if let Some(policy) = config.get("hedging_policy") {
-        let most = whole(policy, "max_attempts")
+        let most = whole(policy, "max_attempts", draft)
             .map_or(2, |(attempts, _)| attempts)
             .saturating_sub(1);
         let after = span(policy, "hedging_delay", draft).unwrap_or(Duration::from_millis(1));
@@ -109,7 +109,7 @@ fn read_method(config: &Node, draft: &mut Draft) {
 }
 
 fn read_retries(policy: &Node, service: &mut Service, draft: &mut Draft) {
-    let (attempts, line) = whole_or_note(policy, "max_attempts", draft).unwrap_or((1, policy.line));
+    let (attempts, line) = whole(policy, "max_attempts", draft).unwrap_or((1, policy.line));
     if attempts > MOST_ATTEMPTS {
         draft.changed(
             line,
@@ -123,7 +123,7 @@ fn read_retries(policy: &Node, service: &mut Service, draft: &mut Draft) {
         // The cap holds from the first delay on.
         service.initial = Some(initial.min(cap));
     }
-    service.multiplier = number(policy, "backoff_multiplier").map(|(multiplier, _)| multiplier);
+    service.multiplier = number(policy, "backoff_multiplier", draft).map(|(multiplier, _)| multiplier);
     // gRFC A6: every delay is multiplied by a factor between 0.8 and 1.2.
     service.jitter = Some(Jitter::Factor(0.2));
     service.attempt_timeout = span(policy, "per_attempt_recv_timeout", draft).map(Some);
@@ -160,10 +160,10 @@ fn read_retries(policy: &Node, service: &mut Service, draft: &mut Draft) {
 /// Tokens: a failure takes one, a success gives `tokenRatio`, retries need more than half of them. As a quota: half of
 /// the tokens, of which a retry takes one.
 fn read_throttling(throttling: &Node, draft: &mut Draft) -> Beside {
-    let most = number(throttling, "max_tokens")
+    let most = number(throttling, "max_tokens", draft)
         .map_or(0.0, |(most, _)| most)
         .clamp(1.0, 1000.0);
-    let ratio = number(throttling, "token_ratio")
+    let ratio = number(throttling, "token_ratio", draft)
         .map_or(0.0, |(ratio, _)| ratio)
         .clamp(0.001, 1000.0);
     let thousandths = |tokens: f64| -> u32 {

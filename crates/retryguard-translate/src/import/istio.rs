@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    Read, envoy::read_budget, envoy_backoff, methods, nothing_found, outliers, span, unread, whole,
-    whole_or_note,
-};
+use super::{Read, envoy::read_budget, envoy_backoff, methods, nothing_found, outliers, span, unread, whole};
 use crate::{
     Beside, Refused,
     draft::{Draft, Service},
@@ -75,6 +72,21 @@ pub(super) fn titled(document: &Node) -> String {
 fn virtual_service(title: &str, spec: &Node, draft: &mut Draft) {
     let hosts = spec.get("hosts").map(Node::items).unwrap_or_default();
     for route in spec.get("http").map(Node::items).unwrap_or_default() {
+        if route
+            .get("redirect")
+            .or_else(|| route.get("direct_response"))
+            .is_some()
+        {
+            // The proxy answers by itself.
+            continue;
+        }
+        if let Some(delegate) = route.get("delegate") {
+            draft.lost(
+                delegate.line,
+                "the routes of another VirtualService: import its file as well",
+            );
+            continue;
+        }
         let mut service = Service::default();
         service.block(title, route.line);
         // Istio's routes have no timeout unless one is set.
@@ -136,7 +148,7 @@ fn retries(node: Option<&Node>, service: &mut Service, draft: &mut Draft) {
     ] {
         service.written(key, node.get(own));
     }
-    let attempts = whole_or_note(node, "attempts", draft);
+    let attempts = whole(node, "attempts", draft);
     service.retries = Some(attempts.map_or(0, |(attempts, _)| attempts));
     if node.get("attempts").is_none_or(Node::is_nothing) {
         draft.changed(
@@ -203,10 +215,10 @@ fn destination_rule(title: &str, spec: &Node, draft: &mut Draft, bound: &mut Opt
         );
     }
     if let Some(http) = policy.at(&["connection_pool", "http"]) {
-        if let Some((most, _)) = whole(http, "http2_max_requests").filter(|(most, _)| *most > 0) {
+        if let Some((most, _)) = whole(http, "http2_max_requests", draft).filter(|(most, _)| *most > 0) {
             parts.section("bulkhead", format!("{{limit: {}}}", most.min(1_000_000)));
         }
-        match whole(http, "max_retries") {
+        match whole(http, "max_retries", draft) {
             Some((0, line)) => draft.changed(
                 line,
                 "`maxRetries: 0` does not switch retries off in Istio: zero reads as unset, which is 4294967295",
@@ -235,12 +247,18 @@ fn destination_rule(title: &str, spec: &Node, draft: &mut Draft, bound: &mut Opt
         *bound = Some(read_budget(budget, &mut parts, draft));
     }
     if let Some(detection) = policy.get("outlier_detection") {
-        outliers(
-            &mut parts,
-            detection,
-            "consecutive_5xx_errors",
-            "max_ejection_percent",
-            draft,
+        let failures = [
+            ("consecutive_5xx_errors", Some(5)),
+            ("consecutive_gateway_errors", None),
+        ];
+        outliers(&mut parts, detection, &failures, "max_ejection_percent", draft);
+    }
+    if let Some(domain) = host.strip_prefix('*') {
+        draft.changed(
+            host_line(spec),
+            format!(
+                "the rule holds for every host that ends in `{domain}`: its settings stand at `{host}`, and no other service has them"
+            ),
         );
     }
     let name = known_name(host, draft).unwrap_or_else(|| host.to_owned());
@@ -254,6 +272,11 @@ fn destination_rule(title: &str, spec: &Node, draft: &mut Draft, bound: &mut Opt
     for (key, text) in parts.sections {
         service.section(key, text);
     }
+}
+
+/// The line of a rule's host.
+fn host_line(spec: &Node) -> u32 {
+    spec.get("host").map_or(spec.line, |host| host.line)
 }
 
 /// The name by which the routes call this host: `reviews`, `reviews.shop` and `reviews.shop.svc.cluster.local` are one,

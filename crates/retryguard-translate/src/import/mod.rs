@@ -7,6 +7,7 @@ mod grpc;
 mod istio;
 mod polly;
 mod resilience4j;
+mod spring;
 
 use std::time::Duration;
 
@@ -31,7 +32,10 @@ pub fn import(text: &str, format: Format) -> Result<Imported, Refused> {
     let read = match format {
         Format::Aws => aws::read(text)?,
         _ => {
-            let documents = tree::read(text)?;
+            let documents = match format {
+                Format::Resilience4j => spring::documents(text)?,
+                _ => documents(text)?,
+            };
             match format {
                 Format::Envoy => envoy::read(&documents),
                 Format::Istio => istio::read(&documents),
@@ -75,11 +79,29 @@ pub fn import(text: &str, format: Format) -> Result<Imported, Refused> {
     })
 }
 
+/// The documents of a file. A list of Kubernetes objects, as `kubectl get -o yaml` prints it, counts as its items.
+fn documents(text: &str) -> Result<Vec<Node>, Refused> {
+    let mut found = Vec::new();
+    for document in tree::read(text)? {
+        let kind = document.get("kind").and_then(Node::text);
+        match document.get("items") {
+            Some(items) if kind.is_some_and(|kind| kind.ends_with("List")) => {
+                found.extend(items.items().iter().cloned());
+            }
+            _ => found.push(document),
+        }
+    }
+    Ok(found)
+}
+
 pub(crate) fn detect(text: &str) -> Option<Format> {
     if aws::is_it(text) {
         return Some(Format::Aws);
     }
-    let documents = tree::read(text).ok()?;
+    if spring::is_properties(text) {
+        return Some(Format::Resilience4j);
+    }
+    let documents = documents(text).ok()?;
     let kinds: Vec<&str> = documents
         .iter()
         .filter_map(|document| document.get("kind")?.text())
@@ -106,7 +128,7 @@ pub(crate) fn detect(text: &str) -> Option<Format> {
         document
             .entries()
             .iter()
-            .any(|(key, _, _)| key.starts_with("resilience4j"))
+            .any(|(key, _, _)| key.split('.').next() == Some("resilience4j"))
     });
     if spring {
         return Some(Format::Resilience4j);
@@ -162,28 +184,26 @@ pub(crate) fn span_of(node: &Node, key: &str, bare: Duration, draft: &mut Draft)
     span
 }
 
-/// A whole number, plain or in protobuf's wrapper `{value: 3}`.
-pub(crate) fn whole(node: &Node, key: &str) -> Option<(u32, u32)> {
+/// A whole number, plain or in protobuf's wrapper `{value: 3}`; a value that is not one is noted.
+pub(crate) fn whole(node: &Node, key: &str, draft: &mut Draft) -> Option<(u32, u32)> {
     let value = node.get(key)?;
-    let inner = value.get("value").unwrap_or(value);
-    inner.whole().map(|number| (number, value.line))
-}
-
-/// The same; a value that is not a whole number is noted.
-pub(crate) fn whole_or_note(node: &Node, key: &str, draft: &mut Draft) -> Option<(u32, u32)> {
-    let found = whole(node, key);
-    if let (None, Some(value)) = (found, node.get(key).filter(|value| !value.is_nothing())) {
+    let found = value.get("value").unwrap_or(value).whole();
+    if found.is_none() {
         let key = node.spelt(key);
         draft.lost(value.line, format!("`{key}` is not a whole number"));
     }
-    found
+    found.map(|number| (number, value.line))
 }
 
-/// A number, plain or in a wrapper.
-pub(crate) fn number(node: &Node, key: &str) -> Option<(f64, u32)> {
+/// A number, plain or in a wrapper; a value that is not one is noted.
+pub(crate) fn number(node: &Node, key: &str, draft: &mut Draft) -> Option<(f64, u32)> {
     let value = node.get(key)?;
-    let inner = value.get("value").unwrap_or(value);
-    inner.number().map(|number| (number, value.line))
+    let found = value.get("value").unwrap_or(value).number();
+    if found.is_none() {
+        let key = node.spelt(key);
+        draft.lost(value.line, format!("`{key}` is not a number"));
+    }
+    found.map(|number| (number, value.line))
 }
 
 /// Notes every key of a block that is not among those that are read.
@@ -221,13 +241,32 @@ pub(crate) fn concurrent(key: &str, most: u32) -> String {
     )
 }
 
-/// An outlier detection that may take every host out acts as a breaker of the whole target; any other one does not.
-pub(crate) fn outliers(service: &mut Service, node: &Node, failures: &str, most: &str, draft: &mut Draft) {
-    let number = whole(node, failures).map_or(5, |(number, _)| number);
+/// An outlier detection that may take every host out acts as a breaker of the whole target; any other one does not. `failures` are
+/// the keys of the counts of failures in a row, with the number that holds where the key is missing; 0 switches a count off.
+pub(crate) fn outliers(
+    service: &mut Service,
+    node: &Node,
+    failures: &[(&'static str, Option<u32>)],
+    most: &str,
+    draft: &mut Draft,
+) {
+    let counts = failures.iter().filter_map(|(key, usual)| {
+        let written = whole(node, key, draft).map(|(number, _)| number);
+        let number = written.or(*usual).filter(|number| *number > 0)?;
+        Some((number, *key))
+    });
+    // The one that acts first.
+    let Some((number, key)) = counts.min() else {
+        draft.lost(
+            node.line,
+            "the outlier detection does not count failures in a row, and a policy has nothing like its other rules",
+        );
+        return;
+    };
     let open = span(node, "base_ejection_time", draft).unwrap_or(Duration::from_secs(30));
-    let percent = whole(node, most).map_or(10, |(percent, _)| percent);
+    let percent = whole(node, most, draft).map_or(10, |(percent, _)| percent);
     // Istio's: the detection stops where fewer hosts than these are left.
-    let left = whole(node, "min_health_percent").map_or(0, |(left, _)| left.min(100));
+    let left = whole(node, "min_health_percent", draft).map_or(0, |(left, _)| left.min(100));
     let percent = percent.min(100 - left);
     if percent < 100 {
         draft.lost(
@@ -241,7 +280,7 @@ pub(crate) fn outliers(service: &mut Service, node: &Node, failures: &str, most:
         return;
     }
     service.section("breaker", breaker(number, open));
-    service.written("breaker", node.get(failures).or(Some(node)));
+    service.written("breaker", node.get(key).or(Some(node)));
     draft.changed(
         node.line,
         format!(

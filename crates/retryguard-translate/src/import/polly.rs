@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Read, nothing_found, number, span_of, unread, whole, whole_or_note};
+use super::{Read, nothing_found, number, span_of, unread, whole};
 use crate::{
     Beside, Refused,
     draft::{Draft, Jitter, Service},
     signals::Signals,
-    tree::Node,
+    tree::{Body, Node},
     units,
 };
 
@@ -20,8 +20,8 @@ const PARTS: [&str; 6] = [
     "Timeout",
 ];
 
-/// Numbers without a unit: .NET writes times as `00:00:02`.
-const SECOND: Duration = Duration::from_secs(1);
+/// A number without colons: .NET writes times as `00:00:02`, and reads `2` as two days.
+const DAY: Duration = Duration::from_secs(86_400);
 
 pub(super) fn is_it(document: &Node) -> bool {
     document.maps().into_iter().any(is_pipeline)
@@ -36,7 +36,8 @@ fn is_pipeline(map: &Node) -> bool {
     let breaker = map.get("CircuitBreaker").is_some_and(|breaker| {
         breaker.get("FailureRatio").is_some() || breaker.get("BreakDuration").is_some()
     });
-    retry || breaker || map.get("TotalRequestTimeout").is_some()
+    let mut timeouts = ["AttemptTimeout", "TotalRequestTimeout"].into_iter();
+    retry || breaker || timeouts.any(|key| map.at(&[key, "Timeout"]).is_some())
 }
 
 pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
@@ -85,24 +86,51 @@ fn read_pipeline(name: &str, pipeline: &Node, draft: &mut Draft) -> Service {
     ] {
         service.written(key, pipeline.at(&path));
     }
-    match pipeline.get("Retry") {
-        Some(retry) => read_retry(retry, &Defaults::of(name, pipeline), &mut service, draft),
+    let standard = is_standard(name, pipeline);
+    let empty = Node {
+        line: pipeline.line,
+        body: Body::Map(Vec::new()),
+    };
+    // The standard handler has every part, whatever the file writes.
+    let part = |key: &str| pipeline.get(key).or_else(|| standard.then_some(&empty));
+    if standard {
+        let parts = ["TotalRequestTimeout", "Retry", "CircuitBreaker", "AttemptTimeout"];
+        let missing: Vec<String> = parts
+            .iter()
+            .filter(|part| pipeline.get(part).is_none())
+            .map(|part| format!("`{part}`"))
+            .collect();
+        if !missing.is_empty() {
+            draft.changed(
+                pipeline.line,
+                format!(
+                    "the standard handler's defaults are taken for {}, which the file does not write",
+                    missing.join(", ")
+                ),
+            );
+        }
+    }
+    match part("Retry") {
+        Some(retry) => read_retry(retry, standard, &mut service, draft),
         None => service.retries = Some(0),
     }
-    if let Some(breaker) = pipeline.get("CircuitBreaker") {
+    if let Some(breaker) = part("CircuitBreaker") {
         read_breaker(breaker, &mut service, draft);
     }
-    let timeout = |key: &str, draft: &mut Draft| {
-        let part = pipeline.get(key)?;
-        span_of(part, "Timeout", SECOND, draft).filter(|it| !it.is_zero())
+    let timeout = |key: &str, usual: u64, draft: &mut Draft| {
+        let timeout = span_of(part(key)?, "Timeout", DAY, draft);
+        let usual = || standard.then(|| Duration::from_secs(usual));
+        timeout.or_else(usual).filter(|it| !it.is_zero())
     };
-    service.attempt_timeout = Some(timeout("AttemptTimeout", draft));
-    service.deadline = Some(timeout("TotalRequestTimeout", draft));
+    service.attempt_timeout = Some(timeout("AttemptTimeout", 10, draft));
+    service.deadline = Some(timeout("TotalRequestTimeout", 30, draft));
     if let Some(limiter) = pipeline.get("RateLimiter") {
         let options = limiter.get("DefaultRateLimiterOptions").unwrap_or(limiter);
-        match whole(options, "PermitLimit") {
+        match whole(options, "PermitLimit", draft) {
             Some((limit, _)) => {
-                let waiting = whole(options, "QueueLimit").map_or(0, |it| it.0).min(1_000_000);
+                let waiting = whole(options, "QueueLimit", draft)
+                    .map_or(0, |it| it.0)
+                    .min(1_000_000);
                 let wait = if waiting == 0 { "0" } else { "1h" };
                 let limit = limit.clamp(1, 1_000_000);
                 service.section(
@@ -124,64 +152,41 @@ fn read_pipeline(name: &str, pipeline: &Node, draft: &mut Draft) -> Service {
     service
 }
 
-/// The defaults of a retry strategy: those of Polly, or of the handlers for HTTP of Microsoft.Extensions.Http.Resilience.
-struct Defaults {
-    backoff: &'static str,
-    jitter: bool,
+/// Whether it configures the standard handler for HTTP of Microsoft.Extensions.Http.Resilience: only that has one of these parts.
+fn is_standard(name: &str, pipeline: &Node) -> bool {
+    let parts = ["AttemptTimeout", "TotalRequestTimeout"];
+    name.ends_with("ResilienceOptions") || parts.iter().any(|part| pipeline.get(part).is_some())
 }
 
-impl Defaults {
-    /// Only the handlers for HTTP have one of these parts.
-    fn of(name: &str, pipeline: &Node) -> Self {
-        let http = name.ends_with("ResilienceOptions")
-            || ["AttemptTimeout", "TotalRequestTimeout"]
-                .iter()
-                .any(|part| pipeline.get(part).is_some());
-        if http {
-            Self {
-                backoff: "Exponential",
-                jitter: true,
-            }
-        } else {
-            Self {
-                backoff: "Constant",
-                jitter: false,
-            }
-        }
-    }
-}
-
-fn read_retry(retry: &Node, defaults: &Defaults, service: &mut Service, draft: &mut Draft) {
-    service.retries = Some(whole_or_note(retry, "MaxRetryAttempts", draft).map_or(3, |it| it.0));
-    let delay = span_of(retry, "Delay", SECOND, draft).unwrap_or(Duration::from_secs(2));
+fn read_retry(retry: &Node, standard: bool, service: &mut Service, draft: &mut Draft) {
+    service.retries = Some(whole(retry, "MaxRetryAttempts", draft).map_or(3, |it| it.0));
+    let delay = span_of(retry, "Delay", DAY, draft).unwrap_or(Duration::from_secs(2));
     let kind = retry
         .get("BackoffType")
         .and_then(Node::text)
-        .unwrap_or(defaults.backoff);
+        .unwrap_or(if standard { "Exponential" } else { "Constant" });
+    let grows = kind.eq_ignore_ascii_case("Exponential") || kind == "2";
     service.initial = Some(delay);
     service.cap = Some(
-        span_of(retry, "MaxDelay", SECOND, draft)
+        span_of(retry, "MaxDelay", DAY, draft)
             .unwrap_or(units::LONGEST)
             .max(delay),
     );
-    match kind {
-        "Exponential" | "2" => service.multiplier = Some(2.0),
-        "Linear" | "1" => service.growth = Some("linear"),
-        _ => {
-            service.growth = Some("constant");
-            service.cap = Some(delay);
-        }
+    if grows {
+        service.multiplier = Some(2.0);
+    } else if kind.eq_ignore_ascii_case("Linear") || kind == "1" {
+        service.growth = Some("linear");
+    } else {
+        service.growth = Some("constant");
+        service.cap = Some(delay);
     }
-    let jitter = retry
-        .get("UseJitter")
-        .and_then(Node::flag)
-        .unwrap_or(defaults.jitter);
-    service.jitter = Some(match (jitter, kind) {
+    let jitter = retry.get("UseJitter").and_then(Node::flag).unwrap_or(standard);
+    service.jitter = Some(match (jitter, grows) {
         (false, _) => Jitter::None,
-        (true, "Exponential" | "2") => Jitter::Decorrelated,
-        (true, _) => Jitter::Factor(0.25),
+        (true, true) => Jitter::Decorrelated,
+        (true, false) => Jitter::Factor(0.25),
     });
-    if jitter && matches!(kind, "Exponential" | "2") {
+    if jitter && grows {
         draft.changed(
             retry.line,
             "Polly's decorrelated jitter has a smoother formula than the policy's, around the same mean growth",
@@ -210,16 +215,16 @@ fn read_retry(retry: &Node, defaults: &Defaults, service: &mut Service, draft: &
 }
 
 fn read_breaker(breaker: &Node, service: &mut Service, draft: &mut Draft) {
-    let ratio = number(breaker, "FailureRatio")
+    let ratio = number(breaker, "FailureRatio", draft)
         .map_or(0.1, |it| it.0)
         .clamp(0.01, 1.0);
-    let least = whole(breaker, "MinimumThroughput")
+    let least = whole(breaker, "MinimumThroughput", draft)
         .map_or(100, |it| it.0)
         .clamp(1, 1_000_000);
     let hour = Duration::from_secs(3600);
-    let window = span_of(breaker, "SamplingDuration", SECOND, draft).unwrap_or(Duration::from_secs(30));
+    let window = span_of(breaker, "SamplingDuration", DAY, draft).unwrap_or(Duration::from_secs(30));
     let window = window.clamp(Duration::from_millis(100), hour);
-    let open = span_of(breaker, "BreakDuration", SECOND, draft).unwrap_or(Duration::from_secs(5));
+    let open = span_of(breaker, "BreakDuration", DAY, draft).unwrap_or(Duration::from_secs(5));
     let open = units::written(open.clamp(Duration::from_millis(1), hour));
     service.section(
         "breaker",

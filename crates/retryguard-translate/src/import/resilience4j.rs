@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use super::{Read, nothing_found, number, span_of, unread, whole, whole_or_note};
+use super::{Read, nothing_found, number, span_of, spring, unread, whole};
 use crate::{
     Beside, Refused,
     draft::{Draft, Jitter},
     tree::Node,
     units,
 };
+
+const ROOT: &str = "resilience4j";
 
 const PARTS: [&str; 4] = ["retry", "circuitbreaker", "bulkhead", "timelimiter"];
 
@@ -24,46 +26,49 @@ const KEYS: [(&str, &str, &str); 8] = [
     ("timelimiter", "attemptTimeout", "timeout_duration"),
 ];
 
+/// The name of `maxAttempts` in version 1.
+const OLD_ATTEMPTS: &str = "max_retry_attempts";
+
 const MILLI: Duration = Duration::from_millis(1);
 
 pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
     let mut draft = Draft::foreign();
     draft.defaults.retries = Some(0);
     // Resilience4j decides by exceptions; what is retried is what the client throws.
+    let settings = spring::settings(documents, &mut draft);
     let mut found = false;
-    for document in documents {
-        for part in PARTS {
-            let Some(block) = part_of(document, part) else {
-                continue;
-            };
-            found = true;
-            for (name, _, own) in block.get("instances").map(Node::entries).unwrap_or_default() {
-                let blocks = chain(block, own, &mut draft);
-                draft.from(name, own.line);
-                let service = draft.service(name);
-                if service.places.block.is_none() {
-                    service.block(format!("instance `{name}`"), own.line);
-                }
-                for (key, own) in KEYS
-                    .iter()
-                    .filter(|(of, _, _)| *of == part)
-                    .map(|(_, key, own)| (key, own))
-                {
-                    service.written(key, blocks.iter().find_map(|block| block.get(own)));
-                }
-                read_part(part, name, own.line, &blocks, &mut draft);
+    for part in PARTS {
+        let Some(block) = settings.at(&[ROOT, part]) else {
+            continue;
+        };
+        found = true;
+        // Version 1 calls the instances `backends`.
+        let instances = block.get("instances").or_else(|| block.get("backends"));
+        for (name, _, own) in instances.map(Node::entries).unwrap_or_default() {
+            let blocks = chain(block, own, &mut draft);
+            draft.from(name, own.line);
+            let service = draft.service(name);
+            if service.places.block.is_none() {
+                service.block(format!("instance `{name}`"), own.line);
             }
-            unread(
-                block,
-                &["instances", "configs", "metrics"],
-                &format!("`{part}`"),
-                &mut draft,
-            );
+            for (key, own) in KEYS
+                .iter()
+                .filter(|(of, _, _)| *of == part)
+                .map(|(_, key, own)| (key, own))
+            {
+                service.written(key, blocks.iter().find_map(|block| block.get(own)));
+            }
+            for block in &blocks {
+                unread(block, &known(part), &format!("`{part}`"), &mut draft);
+            }
+            read_part(part, name, own.line, &blocks, &mut draft);
         }
-        for other in ["ratelimiter", "thread-pool-bulkhead"] {
-            if let Some(block) = part_of(document, other) {
-                draft.lost(block.line, format!("`{other}` has no key in a policy"));
-            }
+        let known = ["instances", "backends", "configs", "metrics", "tags"];
+        unread(block, &known, &format!("`{part}`"), &mut draft);
+    }
+    for other in ["ratelimiter", "thread-pool-bulkhead"] {
+        if let Some(block) = settings.at(&[ROOT, other]) {
+            draft.lost(block.line, format!("`{other}` has no key in a policy"));
         }
     }
     if !found {
@@ -75,11 +80,52 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
     })
 }
 
-/// `resilience4j: {retry: …}` or `resilience4j.retry: …`.
-fn part_of<'a>(document: &'a Node, part: &str) -> Option<&'a Node> {
-    document
-        .at(&["resilience4j", part])
-        .or_else(|| document.get(&format!("resilience4j.{part}")))
+/// The keys of an instance that are read, that are named by a note of their own, or that change no call.
+fn known(part: &str) -> Vec<&'static str> {
+    const ANY: [&str; 5] = [
+        "base_config",
+        "register_health_indicator",
+        "allow_health_indicator_to_fail",
+        "event_consumer_buffer_size",
+        "subscribe_for_events",
+    ];
+    let own: &[&str] = match part {
+        "retry" => &[
+            "max_attempts",
+            OLD_ATTEMPTS,
+            "wait_duration",
+            "enable_exponential_backoff",
+            "exponential_backoff_multiplier",
+            "exponential_max_wait_duration",
+            "enable_randomized_wait",
+            "randomized_wait_factor",
+            "retry_exceptions",
+            "ignore_exceptions",
+            "retry_exception_predicate",
+            "result_predicate",
+            "fail_after_max_attempts",
+        ],
+        "circuitbreaker" => &[
+            "failure_rate_threshold",
+            "sliding_window_size",
+            "sliding_window_type",
+            "minimum_number_of_calls",
+            "wait_duration_in_open_state",
+            "permitted_number_of_calls_in_half_open_state",
+            "slow_call_rate_threshold",
+            "slow_call_duration_threshold",
+            "record_exceptions",
+            "ignore_exceptions",
+            "writable_stack_trace_enabled",
+        ],
+        "bulkhead" => &[
+            "max_concurrent_calls",
+            "max_wait_duration",
+            "writable_stack_trace_enabled",
+        ],
+        _ => &["timeout_duration"],
+    };
+    [&ANY, own].concat()
 }
 
 /// An instance over its base config, that over its own, and so on: the first block that has a key decides. A block that names no
@@ -115,7 +161,7 @@ fn read_part(part: &str, name: &str, line: u32, blocks: &[&Node], draft: &mut Dr
         "bulkhead" => {
             let limit = blocks
                 .iter()
-                .find_map(|it| whole(it, "max_concurrent_calls"))
+                .find_map(|it| whole(it, "max_concurrent_calls", draft))
                 .map_or(25, |it| it.0);
             let wait = time(blocks, "max_wait_duration", draft).unwrap_or_default();
             let queue = if wait.is_zero() { 0 } else { 1_000_000 };
@@ -133,6 +179,20 @@ fn read_part(part: &str, name: &str, line: u32, blocks: &[&Node], draft: &mut Dr
     }
 }
 
+/// How many attempts a block asks for.
+fn attempts(block: &Node, draft: &mut Draft) -> Option<u32> {
+    if let Some((attempts, _)) = whole(block, "max_attempts", draft) {
+        return Some(attempts);
+    }
+    let (attempts, line) = whole(block, OLD_ATTEMPTS, draft)?;
+    let key = block.spelt(OLD_ATTEMPTS);
+    draft.changed(
+        line,
+        format!("`{key}` is the key of resilience4j 1: version 2 does not read it and makes 3 attempts"),
+    );
+    Some(attempts)
+}
+
 fn time(blocks: &[&Node], key: &str, draft: &mut Draft) -> Option<Duration> {
     blocks.iter().find_map(|block| span_of(block, key, MILLI, draft))
 }
@@ -141,16 +201,16 @@ fn read_retry(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
     let flag = |key: &str| blocks.iter().find_map(|block| block.get(key)?.flag()) == Some(true);
     let attempts = blocks
         .iter()
-        .find_map(|block| whole_or_note(block, "max_attempts", draft))
-        .map_or(3, |it| it.0);
+        .find_map(|block| attempts(block, draft))
+        .unwrap_or(3);
     let wait = time(blocks, "wait_duration", draft).unwrap_or(Duration::from_millis(500));
     let (exponential, random) = (flag("enable_exponential_backoff"), flag("enable_randomized_wait"));
     let multiplier = blocks
         .iter()
-        .find_map(|it| number(it, "exponential_backoff_multiplier"));
+        .find_map(|it| number(it, "exponential_backoff_multiplier", draft));
     let factor = blocks
         .iter()
-        .find_map(|it| number(it, "randomized_wait_factor"))
+        .find_map(|it| number(it, "randomized_wait_factor", draft))
         .map_or(0.5, |it| it.0);
     let cap = time(blocks, "exponential_max_wait_duration", draft);
     for block in blocks {
@@ -194,7 +254,17 @@ fn read_retry(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
 }
 
 fn read_breaker(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
-    let find = |key: &str| blocks.iter().find_map(|block| number(block, key)).map(|it| it.0);
+    let mut find = |key: &str| {
+        blocks
+            .iter()
+            .find_map(|block| number(block, key, draft))
+            .map(|it| it.0)
+    };
+    let probes = find("permitted_number_of_calls_in_half_open_state")
+        .unwrap_or(10.0)
+        .clamp(1.0, 1000.0);
+    let slow_rate = find("slow_call_rate_threshold").map(|rate| rate.clamp(1.0, 100.0));
+    let least = find("minimum_number_of_calls").unwrap_or(100.0);
     let rate = find("failure_rate_threshold").unwrap_or(50.0).clamp(1.0, 100.0);
     let size = find("sliding_window_size").unwrap_or(100.0).clamp(1.0, 1e6);
     let kind = blocks
@@ -212,16 +282,12 @@ fn read_breaker(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
             format!("a window of the last {size} calls becomes one of ten seconds"),
         );
     }
-    let mut least = find("minimum_number_of_calls").unwrap_or(100.0);
-    if !by_time {
-        least = least.min(size);
-    }
+    let least = match by_time {
+        true => least,
+        false => least.min(size),
+    };
     let open = time(blocks, "wait_duration_in_open_state", draft).unwrap_or(Duration::from_secs(60));
     let open = units::written(open.clamp(MILLI, Duration::from_secs(3600)));
-    let probes = find("permitted_number_of_calls_in_half_open_state")
-        .unwrap_or(10.0)
-        .clamp(1.0, 1000.0);
-    let slow_rate = find("slow_call_rate_threshold").map(|rate| rate.clamp(1.0, 100.0));
     let slow_call = time(blocks, "slow_call_duration_threshold", draft);
     // Where one of the two is written, the default of the other holds.
     let slow = if slow_rate.is_some() || slow_call.is_some() {

@@ -6,3 +6,4 @@ mod files;
 mod judged;
 mod numbers;
 mod round_trips;
+mod spellings;

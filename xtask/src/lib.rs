@@ -1,5 +1,6 @@
 //! The repository's own checks, and the installation of the real servers that tests and evidence run against.
 
+pub mod background;
 pub mod book;
 pub mod cycles;
 pub mod guides;

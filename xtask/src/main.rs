@@ -1,10 +1,11 @@
 //! The repository's own commands: `cargo xtask test` runs every check, `cargo xtask layers` the layering
 //! check alone.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::{Parser, Subcommand};
 use xtask::{
+    background::{self, Background},
     book, cycles, guides, image, layers, links,
     parts::{self, storm},
     shell, tidy, wording,
@@ -85,10 +86,18 @@ fn evidence(arguments: &[OsString]) -> anyhow::Result<()> {
 }
 
 fn test() -> anyhow::Result<()> {
-    let begun = parts::begin()?;
+    let begun = shell::now();
+    let result = every_step();
+    shell::print_times(begun);
+    result
+}
+
+fn every_step() -> anyhow::Result<()> {
+    let parts = parts::begin()?;
     shell::step("formatting", "cargo", &["fmt", "--all", "--check"])?;
     layering()?;
     tidiness()?;
+    let beside = Background::start(&shell::target().join("beside"), beside())?;
     book::check()?;
     shell::step(
         "lints",
@@ -109,22 +118,39 @@ fn test() -> anyhow::Result<()> {
         "cargo",
         &["clippy", "--", "-D", "warnings"],
     )?;
-    // Libraries only: the command has the name of the library, and its page would overwrite the other.
+    // Without programs: the command has the name of the library, and its page would overwrite the other. With one example, cargo
+    // chooses the features of dependencies as for the lints above, and does not check sixty of them again.
     shell::step_with(
         "documentation",
         "cargo",
-        &["doc", "--workspace", "--no-deps", "--lib", "--all-features"],
-        &[("RUSTDOCFLAGS", std::ffi::OsStr::new("-D warnings"))],
+        &[
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--lib",
+            "--example=payment",
+            "--all-features",
+        ],
+        &[("RUSTDOCFLAGS", OsStr::new("-D warnings"))],
     )?;
     publishable()?;
     let storm = storm::python()?;
-    let parts = parts::install(begun)?;
+    let parts = parts::install(parts)?;
     let mut variables = vec![(storm::VARIABLE, storm.as_os_str())];
     variables.extend(
         parts
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_os_str())),
     );
+    // In two steps, so that the run says how long the build took and how long the tests.
+    let build = [
+        "test",
+        "--workspace",
+        "--exclude=retryguard-bench",
+        "--all-features",
+        "--no-run",
+    ];
+    shell::step("build of the tests", "cargo", &build)?;
     shell::step_with(
         "tests",
         "cargo",
@@ -140,22 +166,65 @@ fn test() -> anyhow::Result<()> {
         ],
         &variables,
     )?;
-    other_drivers()?;
     parts::valgrind()?;
-    // By itself and optimised, so that what is counted is the product: the tests of the others would switch
-    // on features of tokio that make its clock slower.
+    beside.finish()?;
+    // Alone on the machine, and optimised.
     shell::step(
         "speed",
         "cargo",
-        &[
-            "test",
-            "--release",
-            "--package=retryguard-bench",
-            "--",
-            "--include-ignored",
-        ],
-    )?;
-    threads()
+        &["test", SPEED[0], SPEED[1], "--", "--include-ignored"],
+    )
+}
+
+/// By itself, so that what is counted is the product: the tests of the others would switch on features of tokio that make its clock
+/// slower.
+const SPEED: [&str; 2] = ["--release", "--package=retryguard-bench"];
+
+/// What needs nothing of the main build, and shares no folder with it.
+fn beside() -> Vec<background::Step> {
+    let cargo = |title, arguments: &[&str], variables| background::Step {
+        title,
+        words: std::iter::once("cargo")
+            .chain(arguments.iter().copied())
+            .map(str::to_owned)
+            .collect(),
+        variables,
+    };
+    let folder = |name| shell::target().join(name).display().to_string();
+    let flags = format!("{} --cfg shuttle", std::env::var("RUSTFLAGS").unwrap_or_default());
+    vec![
+        // The store's examples for diesel and sea-orm: a workspace of their own, so that no other build has those.
+        cargo(
+            "examples with other drivers",
+            &[
+                "test",
+                "--manifest-path=examples/orm/Cargo.toml",
+                "--target-dir",
+                &folder("orm"),
+            ],
+            Vec::new(),
+        ),
+        // Tries the orders in which threads can meet in what the library shares. A build of its own, because under it the lock
+        // itself is another one.
+        cargo(
+            "threads",
+            &[
+                "test",
+                "--package=retryguard",
+                "--lib",
+                "--target-dir",
+                &folder("shuttle"),
+                "--",
+                "threads::",
+            ],
+            vec![("RUSTFLAGS", flags.trim().into())],
+        ),
+        cargo(
+            "build of the speed gates",
+            &["test", SPEED[0], SPEED[1], "--no-run"],
+            Vec::new(),
+        ),
+    ]
 }
 
 fn layering() -> anyhow::Result<()> {
@@ -183,44 +252,6 @@ fn publishable() -> anyhow::Result<()> {
             "--allow-dirty",
             "--quiet",
         ],
-    )
-}
-
-/// Builds and runs the store's examples for diesel and sea-orm: a workspace of their own, so that no other build has those.
-fn other_drivers() -> anyhow::Result<()> {
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let target = format!("{target}/orm");
-    shell::step(
-        "examples with other drivers",
-        "cargo",
-        &[
-            "test",
-            "--manifest-path=examples/orm/Cargo.toml",
-            "--target-dir",
-            &target,
-        ],
-    )
-}
-
-/// Tries the orders in which threads can meet in what the library shares. A build of its own, because under
-/// it the lock itself is another one.
-fn threads() -> anyhow::Result<()> {
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let target = format!("{target}/shuttle");
-    let flags = format!("{} --cfg shuttle", std::env::var("RUSTFLAGS").unwrap_or_default());
-    shell::step_with(
-        "threads",
-        "cargo",
-        &[
-            "test",
-            "--package=retryguard",
-            "--lib",
-            "--target-dir",
-            &target,
-            "--",
-            "threads::",
-        ],
-        &[("RUSTFLAGS", flags.trim().as_ref())],
     )
 }
 

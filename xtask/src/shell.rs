@@ -2,10 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+
+/// How long each step took, in the order in which the steps ended.
+static TIMES: Mutex<Vec<(String, Duration)>> = Mutex::new(Vec::new());
 
 /// Runs one program with its output shown, and fails with what to do when it fails.
 pub fn step(title: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
@@ -36,12 +40,24 @@ fn run(
     output: Stdio,
 ) -> anyhow::Result<()> {
     eprintln!("== {title}: {program} {}", arguments.join(" "));
+    let begun = now();
     let status = Command::new(program)
         .args(arguments)
         .envs(variables.iter().copied())
         .stdout(output)
         .status()
         .with_context(|| format!("cannot start `{program}`: is it installed and on the PATH?"))?;
+    took(title, begun);
+    succeeded(title, program, arguments, status)
+}
+
+/// The error says which command to run to see the failure again.
+pub(crate) fn succeeded(
+    title: &str,
+    program: &str,
+    arguments: &[&str],
+    status: ExitStatus,
+) -> anyhow::Result<()> {
     if !status.success() {
         bail!(
             "{title} failed ({status}); run `{program} {}` to see it alone",
@@ -49,6 +65,37 @@ fn run(
         );
     }
     Ok(())
+}
+
+/// The time, to say how long something took.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "says how long a step took; nothing is decided by it"
+)]
+#[must_use]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// Prints how long a step took, and keeps it for [`print_times`].
+pub(crate) fn took(title: &str, begun: Instant) {
+    let elapsed = begun.elapsed();
+    eprintln!("== {title}: {} s", elapsed.as_secs());
+    TIMES
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push((title.to_owned(), elapsed));
+}
+
+/// Prints the elapsed time of every step that took a second or more, and of the whole run.
+pub fn print_times(begun: Instant) {
+    eprintln!("== elapsed time of each step");
+    for (title, elapsed) in TIMES.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        if elapsed.as_secs() > 0 {
+            eprintln!("{:>6} s  {title}", elapsed.as_secs());
+        }
+    }
+    eprintln!("{:>6} s  in all", begun.elapsed().as_secs());
 }
 
 /// The folder that cargo builds into, in which installed parts are kept as well.

@@ -5,7 +5,7 @@
 use axum::{Router, routing::get};
 use retryguard::{
     Policy,
-    http::tags::{ATTEMPT, CRITICALITY},
+    for_http::tags::{ATTEMPT, CRITICALITY},
     server::ServerLayer,
 };
 use retryguard_examples::{pause, serve};

@@ -8,7 +8,7 @@ use std::sync::{
 };
 
 use axum::{Router, http::StatusCode, routing::get};
-use retryguard::{Policy, reqwest::Client};
+use retryguard::{Policy, for_reqwest::Client};
 use retryguard_examples::{pause, serve};
 
 const POLICY: &str = "

@@ -9,7 +9,7 @@ use axum::{Router, http::StatusCode, routing::get};
 use metrics_exporter_opentelemetry::Recorder;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use retryguard::{Policy, Report, reqwest::Client};
+use retryguard::{Policy, Report, for_reqwest::Client};
 use retryguard_examples::serve;
 use tracing::{Instrument, info_span};
 use tracing_subscriber::{filter::LevelFilter, layer::SubscriberExt, util::SubscriberInitExt};

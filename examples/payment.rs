@@ -16,7 +16,7 @@ use axum::{
     http::{Response, StatusCode},
     routing::post,
 };
-use retryguard::{Policy, Report, reqwest::Client};
+use retryguard::{Policy, Report, for_reqwest::Client};
 use retryguard_examples::pause;
 use retryguard_store::idempotency::{Claim, IdempotencyLayer, SqliteStore};
 use sqlx::{Row as _, SqlitePool};

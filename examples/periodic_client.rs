@@ -11,9 +11,9 @@ use std::{
 
 use axum::{Router, http::StatusCode, routing::get};
 use retryguard::{
-    http::Http,
+    for_http::Http,
+    for_reqwest::{Client, Reqwest},
     remote::LivePolicy,
-    reqwest::{Client, Reqwest},
 };
 use retryguard_examples::{pause, serve};
 
@@ -44,7 +44,7 @@ async fn main() -> anyhow::Result<()> {
     let protocol = Reqwest::new(Http::new().client("periodic_client", env!("CARGO_PKG_VERSION")));
     let inner = reqwest::Client::builder()
         .retry(reqwest::retry::never())
-        .redirect(retryguard::reqwest::redirects())
+        .redirect(retryguard::for_reqwest::redirects())
         .build()?;
     let client = Client::from_layer(inner, &live.layer("updates", protocol)).reports_redirects();
     let periodic = live.periodic("updates", Duration::from_secs(300));

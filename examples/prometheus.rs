@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::{Router, http::StatusCode, routing::get};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use retryguard::{Policy, reqwest::Client, server::ServerLayer};
+use retryguard::{Policy, for_reqwest::Client, server::ServerLayer};
 use retryguard_examples::serve;
 
 const POLICY: &str = "

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     routing::{get, post},
 };
-use retryguard::{Policy, Report, http::tags::ATTEMPT, reqwest::Client};
+use retryguard::{Policy, Report, for_http::tags::ATTEMPT, for_reqwest::Client};
 use retryguard_examples::serve;
 
 /// What a test or a deployment would keep in a file.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use retryguard::{Policy, http::Http, server::ServerLayer, tonic::TonicLayer};
+use retryguard::{Policy, for_http::Http, for_tonic::TonicLayer, server::ServerLayer};
 use tonic::{
     Request, Response, Status,
     codegen::tokio_stream::Stream,

@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, HeaderValue};
 use libfuzzer_sys::fuzz_target;
-use retryguard::http::tags::{Received, read_hints};
+use retryguard::for_http::tags::{Received, read_hints};
 
 const NAMES: [&str; 8] = [
     "retry-after",

@@ -15,7 +15,7 @@ use axum::{
     routing::get,
 };
 use http::header;
-use retryguard::{Policy, http::tags, server::ServerLayer};
+use retryguard::{Policy, for_http::tags, server::ServerLayer};
 use retryguard_store::idempotency::IDEMPOTENCY_REPLAYED;
 use tokio::sync::Semaphore;
 

@@ -10,7 +10,7 @@
 //! client layers look too.
 //!
 //! ```
-//! use retryguard::{Policy, context::ContextLayer, http::HttpLayer};
+//! use retryguard::{Policy, context::ContextLayer, for_http::HttpLayer};
 //! use tower::ServiceBuilder;
 //!
 //! let policy = Policy::default();

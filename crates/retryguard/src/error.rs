@@ -98,7 +98,7 @@ pub enum Error<E> {
     },
     /// The service below said that it will never be ready again.
     NotReady(E),
-    /// The address is `https`, and the client below was built without TLS. Only from [`reqwest`](mod@crate::reqwest).
+    /// The address is `https`, and the client below was built without TLS. Only from [`reqwest`](mod@crate::for_reqwest).
     #[cfg(feature = "reqwest")]
     NoTls,
 }

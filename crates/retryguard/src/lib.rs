@@ -24,7 +24,7 @@
 //! use bytes::Bytes;
 //! use http::{Request, Response};
 //! use http_body_util::Full;
-//! use retryguard::{Policy, Report, http::{HttpLayer, ReplayBody}};
+//! use retryguard::{Policy, Report, for_http::{HttpLayer, ReplayBody}};
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! // In a program: hyper-util's client.
@@ -38,7 +38,7 @@
 //! # }
 //! ```
 //!
-//! `reqwest::Client` and `tonic::TonicLayer` are the same around these clients.
+//! `for_reqwest::Client` and `for_tonic::TonicLayer` are the same around these clients.
 //!
 //! # A server
 //!
@@ -96,24 +96,24 @@
 //! | feature | adds |
 //! | --- | --- |
 //! | `hyper` (default) | reads the errors of hyper, hyper-util and h2 by type |
-//! | `reqwest` | `reqwest::Client`, and policies over HTTP |
+//! | `reqwest` | `for_reqwest::Client`, and policies over HTTP |
 //! | `rustls` | TLS for reqwest: rustls with its default cryptography and the system's certificates |
 //! | `rustls-no-provider` | the same, with a provider of cryptography that the program installs |
-//! | `tonic` | `tonic::TonicLayer` |
+//! | `tonic` | `for_tonic::TonicLayer` |
 //!
 //! # Everything
 //!
 //! - Any asynchronous function: [`call`].
-//! - A client: [`RetryGuardLayer`] around any tower service, [`http::HttpLayer`] for HTTP and gRPC,
-//!   `reqwest::Client` and `tonic::TonicLayer` behind features of these names.
-//! - Several endpoints of one service: [`endpoints::Endpoints`], [`http::HttpEndpoints`], `reqwest::Client::with_endpoints`.
+//! - A client: [`RetryGuardLayer`] around any tower service, [`for_http::HttpLayer`] for HTTP and gRPC,
+//!   `for_reqwest::Client` and `for_tonic::TonicLayer` behind the features `reqwest` and `tonic`.
+//! - Several endpoints of one service: [`endpoints::Endpoints`], [`for_http::HttpEndpoints`], `for_reqwest::Client::with_endpoints`.
 //! - A server: [`server::ServerLayer`], for axum or any tower HTTP server.
 //! - A policy that changes while running: [`remote::LivePolicy`].
 //! - Periodic work: [`Periodic`].
 //! - Single patterns, a rate limiter included: [`patterns`]. Fallback values: [`FallbackLayer`].
-//! - A policy from code: [`Policy::builder`]. Rules of one request: [`http::tags::Tags`].
+//! - A policy from code: [`Policy::builder`]. Rules of one request: [`for_http::tags::Tags`].
 //! - Every attempt, retry and refusal as an event: [`TargetHandle::observe_calls`]. The attempts that failed: [`Error::history`].
-//! - One's own delays: [`TargetHandle::back_off_by`]. One's own reading of responses: [`http::Http::responses_read_by`].
+//! - One's own delays: [`TargetHandle::back_off_by`]. One's own reading of responses: [`for_http::Http::responses_read_by`].
 //!
 //! The decisions are made by the pure machines of `retryguard-core`; this crate moves effects between them
 //! and tokio.
@@ -126,16 +126,18 @@ pub mod context;
 pub mod endpoints;
 mod error;
 mod fallback;
+pub mod for_http;
+#[cfg(feature = "reqwest")]
+pub mod for_reqwest;
+#[cfg(feature = "tonic")]
+pub mod for_tonic;
 mod handle;
-pub mod http;
 mod observer;
 pub mod patterns;
 mod periodic;
 pub mod protocol;
 mod rate;
 pub mod remote;
-#[cfg(feature = "reqwest")]
-pub mod reqwest;
 pub mod server;
 mod shared;
 mod sync;
@@ -144,8 +146,6 @@ pub mod telemetry;
 mod threads;
 #[cfg(feature = "reqwest")]
 mod tls;
-#[cfg(feature = "tonic")]
-pub mod tonic;
 
 pub use boxed::{BoxErrors, BoxErrorsFuture, BoxErrorsLayer};
 pub use client::{CallBuilder, RetryGuard, RetryGuardLayer, call, target};
@@ -156,7 +156,7 @@ pub use handle::{TargetHandle, TargetStatus};
 pub use observer::{CallEvent, CallObserver, FailedAttempt};
 pub use periodic::Periodic;
 pub use protocol::Report;
-pub use retryguard_core as core;
+pub use retryguard_core as machines;
 pub use retryguard_core::{Criticality, Failure, FailureKind, Outcome, Refusal};
 pub use retryguard_policy::{
     self as policy, Classifier, Diagnostics, Idempotency, NetworkError, Policy, PolicyBuilder, Service,

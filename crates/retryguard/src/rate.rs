@@ -27,7 +27,7 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use retryguard::{Refusal, core::rate, patterns::RateLimitLayer};
+/// use retryguard::{Refusal, machines::rate, patterns::RateLimitLayer};
 /// use tower::{Layer, Service, ServiceExt, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

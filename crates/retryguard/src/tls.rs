@@ -1,6 +1,6 @@
 //! Whether this program's reqwest has TLS.
 
-use ::reqwest::Url;
+use reqwest::Url;
 
 /// Whether reqwest was built with TLS, by whichever crate of the program asked for it: reqwest then has a type `Certificate`. A
 /// feature of ours could not tell, because a program can switch one of reqwest's own on.
@@ -12,7 +12,7 @@ const EXISTS: bool = {
         clippy::wildcard_imports,
         reason = "the type that is needed is not there without TLS"
     )]
-    use ::reqwest::*;
+    use reqwest::*;
     size_of::<Certificate>() > 0
 };
 
@@ -34,7 +34,7 @@ pub(crate) use advice;
 pub(crate) struct MissingForRedirect;
 
 /// Whether an error is that of such a redirect.
-pub(crate) fn is_missing_for_redirect(error: &::reqwest::Error) -> bool {
+pub(crate) fn is_missing_for_redirect(error: &reqwest::Error) -> bool {
     let source = std::error::Error::source(error);
     error.is_redirect() && source.is_some_and(<dyn std::error::Error>::is::<MissingForRedirect>)
 }

@@ -18,9 +18,9 @@ use reqwest_middleware::{ClientBuilder, Middleware, Next};
 use reqwest_retry::{RetryTransientMiddleware, policies::ExponentialBackoff};
 use retryguard::{
     Policy, RetryGuardLayer,
-    http::Http,
-    reqwest::{Reqwest, Tagged},
-    tonic::TonicLayer,
+    for_http::Http,
+    for_reqwest::{Reqwest, Tagged},
+    for_tonic::TonicLayer,
 };
 use tokio::io::DuplexStream;
 use tonic::transport::{Channel, Endpoint, Server};

@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use http_body::{Body, Frame};
-use retryguard::{Policy, http::HttpLayer, server::ServerLayer};
+use retryguard::{Policy, for_http::HttpLayer, server::ServerLayer};
 use tower_layer::Layer;
 use tower_service::Service;
 

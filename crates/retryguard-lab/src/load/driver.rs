@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use retryguard::{Policy, http::tags};
+use retryguard::{Policy, for_http::tags};
 use tokio::sync::Semaphore;
 
 use super::{

@@ -17,7 +17,7 @@ use hyper_util::{
 };
 use retryguard::{
     BoxedError, Error, Policy, Refusal, Report,
-    http::{Http, HttpLayer, HttpService, ReplayBody, tags},
+    for_http::{Http, HttpLayer, HttpService, ReplayBody, tags},
 };
 use tokio::sync::Semaphore;
 use tower::ServiceExt as _;

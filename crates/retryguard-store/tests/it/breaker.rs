@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::Full;
-use retryguard::{Policy, TargetHandle, http::HttpLayer};
+use retryguard::{Policy, TargetHandle, for_http::HttpLayer};
 use retryguard_core::{
     backoff::{Backoff, Growth},
     breaker::{Handle, State},

@@ -33,7 +33,7 @@
 //! # }
 //! ```
 //!
-//! For HTTP and gRPC there is [`HttpEndpoints`](crate::http::HttpEndpoints), for reqwest `reqwest::Client::with_endpoints`.
+//! For HTTP and gRPC there is [`HttpEndpoints`](crate::for_http::HttpEndpoints), for reqwest `for_reqwest::Client::with_endpoints`.
 //!
 //! An attempt counts as under way until its response has come, not until the response's body has ended. While there is no
 //! endpoint at all, attempts wait for one, as long as their call's deadline allows.

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Weak, time::Duration};
 
-use ::reqwest::{StatusCode, header};
+use reqwest::{StatusCode, header};
 use retryguard_core::Backoff;
 
 use super::{
@@ -81,7 +81,7 @@ impl fmt::Debug for PolicyServer {
 
 /// Polls an address.
 pub(super) struct Poller {
-    client: ::reqwest::Client,
+    client: reqwest::Client,
     url: String,
     shown: String,
     authorization: Option<header::HeaderValue>,
@@ -99,8 +99,8 @@ struct Original {
 impl Poller {
     fn new(url: String, token: Option<&str>) -> Result<Self, RemoteError> {
         let authorization = token.map(bearer).transpose()?;
-        let client = ::reqwest::Client::builder()
-            .retry(::reqwest::retry::never())
+        let client = reqwest::Client::builder()
+            .retry(reqwest::retry::never())
             .timeout(TIMEOUT)
             .build()
             .map_err(failed)?;
@@ -120,7 +120,7 @@ impl Poller {
         &self.shown
     }
 
-    fn get(&self) -> ::reqwest::RequestBuilder {
+    fn get(&self) -> reqwest::RequestBuilder {
         let request = self.client.get(&self.url);
         match &self.authorization {
             Some(value) => request.header(header::AUTHORIZATION, value),
@@ -234,7 +234,7 @@ impl Poller {
 /// An address without what may be a secret: a name and a password, a query (a signed address has its key there) and a
 /// fragment.
 fn shown(url: &str) -> String {
-    let Ok(mut url) = ::reqwest::Url::parse(url) else {
+    let Ok(mut url) = reqwest::Url::parse(url) else {
         return "an address that is not a URL".to_owned();
     };
     // Both fail only for addresses that cannot have them.
@@ -248,7 +248,7 @@ fn shown(url: &str) -> String {
 }
 
 /// reqwest repeats the address in its message, with everything in it.
-fn failed(error: ::reqwest::Error) -> RemoteError {
+fn failed(error: reqwest::Error) -> RemoteError {
     if error.is_connect() && error.url().is_some_and(tls::is_missing_for) {
         return RemoteError::NoTls;
     }
@@ -273,7 +273,7 @@ fn refusal(status: StatusCode) -> RemoteError {
     }
 }
 
-async fn body(mut response: ::reqwest::Response) -> Result<String, RemoteError> {
+async fn body(mut response: reqwest::Response) -> Result<String, RemoteError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(failed)? {
         if bytes.len() + chunk.len() > LARGEST {

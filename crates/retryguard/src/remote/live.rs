@@ -11,8 +11,8 @@ use retryguard_policy::{Diagnostics, Policy};
 use super::file;
 use crate::{
     RetryGuardLayer,
+    for_http::{Http, HttpLayer},
     handle::WeakTarget,
-    http::{Http, HttpLayer},
     periodic::Periodic,
     server::{ServerLayer, WeakServer},
     shared::Shared,
@@ -35,7 +35,7 @@ pub enum RemoteError {
     /// The address cannot be fetched.
     #[cfg(feature = "reqwest")]
     #[error("cannot fetch the policy: {0}; check the address and that its server runs")]
-    Fetch(#[source] ::reqwest::Error),
+    Fetch(#[source] reqwest::Error),
     /// The address is `https`, and this build of reqwest has no TLS.
     #[cfg(feature = "reqwest")]
     #[error("the policy's address is https and {}", crate::tls::advice!())]

@@ -13,13 +13,13 @@ use pin_project_lite::pin_project;
 use super::shared::{Inside, SendingPlace};
 use crate::{
     error::BoxError,
-    http::{Patience, Pause},
+    for_http::{Patience, Pause},
 };
 
 pin_project! {
     /// The body of a response of the server layer. While it is sent, the request counts as in flight, unless the policy says
     /// otherwise; one that is not finished at the deadline of the caller ends with
-    /// [`BodyTimedOut`](crate::http::BodyTimedOut).
+    /// [`BodyTimedOut`](crate::for_http::BodyTimedOut).
     pub struct ServerBody<B> {
         #[pin]
         source: Source<B>,

@@ -23,7 +23,7 @@ use crate::{
     clock,
     context::{self, Context},
     error::BoxError,
-    http::tags::GRPC_STATUS,
+    for_http::tags::GRPC_STATUS,
 };
 
 pin_project! {

@@ -7,7 +7,7 @@ use retryguard_policy::Policy;
 use tower_layer::Layer;
 
 use super::{ServerGuard, processor, shared::Shared, trust::Mapping};
-use crate::http::tags::Received;
+use crate::for_http::tags::Received;
 
 /// Protects a server by the policy of its service: `Router::new().layer(ServerLayer::new(&policy, "payments"))`.
 ///

@@ -9,7 +9,7 @@ use retryguard_core::{Chance, shed};
 use super::ServerBody;
 use crate::{
     clock::Random,
-    http::{
+    for_http::{
         is_grpc,
         tags::{DO_NOT_RETRY, GRPC_PUSHBACK, GRPC_STATUS, RETRIED, RETRY_AFTER_MS, whole_millis},
     },

@@ -18,7 +18,7 @@ use super::{
     shared::{Rules, Shared},
     trust::{self, Mapping},
 };
-use crate::{clock, context, error::BoxError, http::tags::Seen};
+use crate::{clock, context, error::BoxError, for_http::tags::Seen};
 
 /// A server under a policy.
 #[derive(Clone)]

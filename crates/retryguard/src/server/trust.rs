@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::{Extensions, HeaderMap, HeaderValue, Request};
 use retryguard_policy::Trust;
 
-use crate::http::tags::{self, ATTEMPT, CRITICALITY, Received};
+use crate::for_http::tags::{self, ATTEMPT, CRITICALITY, Received};
 
 /// Says what a request is believed, by its headers, by what the layers above have found out about it, and by its claims.
 pub(super) type Mapping = Arc<dyn Fn(&HeaderMap, &Extensions, Received) -> Received + Send + Sync>;

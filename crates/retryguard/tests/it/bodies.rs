@@ -14,8 +14,8 @@ use http_body_util::{Full, StreamBody, combinators::BoxBody};
 use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
 use retryguard::{
     Error, Policy, Refusal, Report,
-    http::{HttpLayer, HttpService, ReplayBody, tags::ATTEMPT},
-    reqwest::Client,
+    for_http::{HttpLayer, HttpService, ReplayBody, tags::ATTEMPT},
+    for_reqwest::Client,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

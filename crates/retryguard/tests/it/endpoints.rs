@@ -18,9 +18,9 @@ use hyper_util::{
 use retryguard::{
     Policy,
     endpoints::{EndpointStatus, Endpoints, TooManyEndpoints},
-    http::{BaseUri, HttpEndpoints, ReplayBody},
+    for_http::{BaseUri, HttpEndpoints, ReplayBody},
+    for_reqwest::Client,
     protocol::Plain,
-    reqwest::Client,
 };
 use tower::{ServiceExt, service_fn, util::BoxCloneService};
 
@@ -294,7 +294,7 @@ fn at_the_limit_another_endpoint_is_an_error() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _entered = runtime.enter();
     let endpoints = Endpoints::new(&only(""), "it", Plain::idempotent());
-    let most = retryguard::core::endpoints::Endpoints::MOST;
+    let most = retryguard::machines::endpoints::Endpoints::MOST;
     for number in 0..most {
         endpoints.insert(number.to_string(), ()).unwrap();
     }

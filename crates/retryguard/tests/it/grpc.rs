@@ -9,7 +9,7 @@ use std::{
 
 use futures_core::Stream;
 use retryguard::{
-    Policy, TargetHandle, http::Http, server::ServerLayer, tonic::TonicLayer, tonic::TonicService,
+    Policy, TargetHandle, for_http::Http, for_tonic::TonicLayer, for_tonic::TonicService, server::ServerLayer,
 };
 use tokio::task::JoinHandle;
 use tonic::{

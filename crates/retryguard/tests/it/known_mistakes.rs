@@ -5,11 +5,11 @@ use std::{collections::HashSet, time::Duration};
 use http::{Method, Request};
 use retryguard::{
     Policy, Refusal, Report,
-    core::breaker,
-    http::{
+    for_http::{
         HttpLayer,
         tags::{DEADLINE, RETRIED},
     },
+    machines::breaker,
 };
 use tower::{Layer, ServiceExt};
 

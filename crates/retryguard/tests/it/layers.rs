@@ -9,8 +9,8 @@ use std::sync::{
 use axum::{Router, http::HeaderMap, http::StatusCode, routing::get};
 use retryguard::{
     Context, Criticality, Policy, Report,
-    http::tags::{CRITICALITY, DEADLINE, RETRIED, Tags},
-    reqwest::{Client, Tagged},
+    for_http::tags::{CRITICALITY, DEADLINE, RETRIED, Tags},
+    for_reqwest::{Client, Tagged},
     server::ServerLayer,
 };
 

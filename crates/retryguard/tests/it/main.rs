@@ -9,6 +9,7 @@ mod features;
 mod grpc;
 mod known_mistakes;
 mod layers;
+mod names;
 mod paused;
 mod remote;
 mod server;

@@ -17,7 +17,7 @@ use http_body_util::{BodyExt, Full};
 use reqwest::Response;
 use retryguard::{
     Policy,
-    http::tags::{
+    for_http::tags::{
         ATTEMPT, CRITICALITY, DEADLINE, DO_NOT_RETRY, GRPC_PUSHBACK, GRPC_STATUS, GRPC_TIMEOUT,
         RETRY_AFTER_MS,
     },

@@ -9,7 +9,7 @@ use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
 use retryguard::{
     BoxError, Error, NetworkError, Policy, Refusal, RetryGuardLayer,
     context::ContextLayer,
-    http::{BufferedLayer, Http, HttpLayer, ReplayBody},
+    for_http::{BufferedLayer, Http, HttpLayer, ReplayBody},
     protocol::Plain,
     server::ServerLayer,
 };

@@ -12,7 +12,7 @@ use std::{
 };
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
-use retryguard::{Policy, reqwest::Client, server::ServerLayer};
+use retryguard::{Policy, for_reqwest::Client, server::ServerLayer};
 use tokio::sync::Semaphore;
 
 use crate::support::{

@@ -12,7 +12,7 @@ use metrics_util::{
     debugging::{DebugValue, DebuggingRecorder},
 };
 use retryguard::{
-    http::{HttpEndpoints, HttpLayer, tags::DEADLINE},
+    for_http::{HttpEndpoints, HttpLayer, tags::DEADLINE},
     remote::LivePolicy,
     server::ServerLayer,
     telemetry::{METRICS, reference},

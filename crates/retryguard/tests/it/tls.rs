@@ -8,7 +8,7 @@ mod with {
     };
 
     use rcgen::{CertifiedKey, generate_simple_self_signed};
-    use retryguard::{Error, Policy, http::Http, reqwest::Client};
+    use retryguard::{Error, Policy, for_http::Http, for_reqwest::Client};
     use rustls::{ServerConfig, crypto::ring, pki_types::PrivatePkcs8KeyDer};
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -91,7 +91,7 @@ mod with {
         let authority = reqwest::Certificate::from_pem(secure.certificate.as_bytes()).unwrap();
         let inner = reqwest::Client::builder()
             .retry(reqwest::retry::never())
-            .redirect(retryguard::reqwest::redirects())
+            .redirect(retryguard::for_reqwest::redirects())
             .tls_certs_only([authority])
             .build()
             .unwrap();
@@ -120,7 +120,7 @@ mod without {
     use axum::{Router, response::Redirect, routing::get};
     use retryguard::{
         Error, Policy,
-        reqwest::{Client, EndpointError},
+        for_reqwest::{Client, EndpointError},
     };
 
     use crate::support::loopback::serve;

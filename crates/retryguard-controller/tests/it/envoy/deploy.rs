@@ -145,7 +145,7 @@ async fn library(port: u16) -> u16 {
         .install_recorder()
         .unwrap();
     let policy = retryguard::Policy::parse("services: {pay: {initialDelay: 5ms}}").unwrap();
-    let client = retryguard::reqwest::Client::new(&policy, "pay").unwrap();
+    let client = retryguard::for_reqwest::Client::new(&policy, "pay").unwrap();
     tokio::spawn(async move {
         loop {
             let _ = client.get(format!("http://127.0.0.1:{port}/")).await;

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use axum::{Router, extract::State, http::StatusCode, routing::post};
-use retryguard::{Policy, Report, reqwest::Client};
+use retryguard::{Policy, Report, for_reqwest::Client};
 use retryguard_store::idempotency::{IdempotencyLayer, MemoryStore};
 
 const POLICY: &str = "

@@ -19,8 +19,8 @@ use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
 use retryguard::{
     BoxError, FailureKind,
-    core::breaker,
-    http::{BodyTimedOut, HttpLayer, tags::Tags},
+    for_http::{BodyTimedOut, HttpLayer, tags::Tags},
+    machines::breaker,
     server::ServerLayer,
 };
 use tower::{Layer, ServiceExt};

@@ -17,8 +17,8 @@ use hyper_util::{
 };
 use retryguard::{
     Error, FailureKind, Policy, Refusal, Report,
-    core::breaker,
-    http::{Http, HttpLayer},
+    for_http::{Http, HttpLayer},
+    machines::breaker,
 };
 use tokio::net::TcpStream;
 use tonic::transport::Endpoint;
@@ -104,7 +104,7 @@ async fn grpc_calls_that_were_refused_are_sent_again_and_others_are_not() {
     ] {
         let server = Raw::http2([answer]).await;
         let channel = Endpoint::from_shared(server.url("")).unwrap().connect_lazy();
-        let layer = retryguard::tonic::TonicLayer::new(&eager(), "it", Http::new());
+        let layer = retryguard::for_tonic::TonicLayer::new(&eager(), "it", Http::new());
         let mut client = HealthClient::new(layer.layer(channel));
         // The server's 200 is not a gRPC answer: the call fails either way, and only what was sent counts.
         let failed = client.check(HealthCheckRequest::default()).await.unwrap_err();
@@ -234,7 +234,7 @@ async fn a_redirect_to_nowhere_follows_a_request_that_was_processed() {
         drop(listener);
         let answer = format!("HTTP/1.1 {status}\r\nlocation: http://{nowhere}/\r\ncontent-length: 0\r\n\r\n");
         let server = Raw::http1(answer.leak().as_bytes(), true).await;
-        let client = retryguard::reqwest::Client::new(&eager(), "it").unwrap();
+        let client = retryguard::for_reqwest::Client::new(&eager(), "it").unwrap();
         let error = client.post(server.url("/")).send().await.unwrap_err();
         assert_eq!(error.refusal(), Some(Refusal::NotIdempotent), "{error:?}");
         assert_eq!(server.requests(), 1, "{status}");
@@ -250,8 +250,8 @@ async fn a_redirect_to_nowhere_follows_a_request_that_was_processed() {
     }
 }
 
-fn brought() -> retryguard::reqwest::Client {
-    retryguard::reqwest::Client::with(reqwest::Client::new(), &eager(), "it", Http::new())
+fn brought() -> retryguard::for_reqwest::Client {
+    retryguard::for_reqwest::Client::with(reqwest::Client::new(), &eager(), "it", Http::new())
 }
 
 /// A client that is known to report its redirects says of a failed connection what the library's own says.
@@ -295,7 +295,7 @@ async fn a_grpc_stream_that_ends_before_its_first_message_has_failed() {
             let policy = only(&format!(
                 "maxRetries: 2, initialDelay: 1ms, breaker: {{ trip: consecutive, failures: {requests} }}"
             ));
-            let layer = retryguard::tonic::TonicLayer::new(&policy, "it", protocol);
+            let layer = retryguard::for_tonic::TonicLayer::new(&policy, "it", protocol);
             let mut client = HealthClient::new(layer.layer(channel));
             let failed = client.check(HealthCheckRequest::default()).await.unwrap_err();
             assert_ne!(failed.code(), tonic::Code::Ok);

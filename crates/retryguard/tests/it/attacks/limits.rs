@@ -8,7 +8,7 @@ use axum::{
     response::IntoResponse,
     routing::any,
 };
-use retryguard::{Error, Refusal, core::breaker, core::guard, server::ServerLayer};
+use retryguard::{Error, Refusal, machines::breaker, machines::guard, server::ServerLayer};
 
 use super::reqwest;
 use crate::support::{

@@ -16,8 +16,8 @@ use hyper_util::{
 };
 use retryguard::{
     Policy,
-    http::{HttpLayer, HttpService, ReplayBody},
-    reqwest::Client,
+    for_http::{HttpLayer, HttpService, ReplayBody},
+    for_reqwest::Client,
 };
 use tower::Layer;
 
@@ -35,5 +35,5 @@ fn reqwest(policy: &Policy, http2: bool) -> Client {
     if http2 {
         builder = builder.http2_prior_knowledge();
     }
-    Client::with_builder(builder, policy, "it", retryguard::http::Http::new()).unwrap()
+    Client::with_builder(builder, policy, "it", retryguard::for_http::Http::new()).unwrap()
 }

@@ -11,11 +11,11 @@ use http_body_util::Full;
 use retryguard::{
     Context, Criticality, Error, Refusal, RetryGuardLayer,
     context::ContextLayer,
-    core::breaker,
-    http::{Http, HttpLayer, ReplayBody},
+    for_http::{Http, HttpLayer, ReplayBody},
+    for_tonic::TonicLayer,
+    machines::breaker,
     protocol::Plain,
     remote::LivePolicy,
-    tonic::TonicLayer,
 };
 use tonic::{Code, transport::Endpoint};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use axum::{Router, http::StatusCode, routing::get};
-use retryguard::{Policy, http::HttpLayer, reqwest::Client};
+use retryguard::{Policy, for_http::HttpLayer, for_reqwest::Client};
 use tower::{Layer, ServiceExt};
 
 use crate::support::{

@@ -7,8 +7,8 @@ use std::sync::{
 
 use retryguard::{
     Error, FallbackLayer, Refusal, Report, RetryGuardLayer,
-    core::{breaker, guard},
-    http::tags::Tags,
+    for_http::tags::Tags,
+    machines::{breaker, guard},
     protocol::Plain,
 };
 use tower::{Layer, ServiceExt, service_fn};

@@ -1,6 +1,6 @@
 //! A second attempt beside a slow first one.
 
-use retryguard::{Refusal, Report, http::tags::ATTEMPT_KIND};
+use retryguard::{Refusal, Report, for_http::tags::ATTEMPT_KIND};
 use tower::ServiceExt;
 
 use super::{assert_empty, call, guarded};

@@ -2,7 +2,7 @@
 
 use retryguard::{
     Criticality, Error, Refusal, Report,
-    http::tags::{DO_NOT_RETRY, RETRIED, RETRY_AFTER_MS, Tags},
+    for_http::tags::{DO_NOT_RETRY, RETRIED, RETRY_AFTER_MS, Tags},
 };
 use tower::ServiceExt;
 

@@ -9,8 +9,8 @@ use http::StatusCode;
 use retryguard::{
     BoxError, BoxErrorsLayer, CallEvent, Error, Failure, FailureKind, Outcome, Policy, Refusal,
     RetryGuardLayer,
-    core::rate,
-    http::{Http, HttpLayer, tags::Tags},
+    for_http::{Http, HttpLayer, tags::Tags},
+    machines::rate,
     patterns::RateLimitLayer,
     protocol::Plain,
 };

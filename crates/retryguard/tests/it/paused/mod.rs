@@ -16,7 +16,7 @@ mod waiting;
 
 use retryguard::{
     Error, Policy,
-    http::{HttpLayer, HttpService},
+    for_http::{HttpLayer, HttpService},
 };
 use tower::{Layer, ServiceExt};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use retryguard::{
     Error, Refusal,
-    core::{Backoff, Outcome, Ratio, breaker, budget, bulkhead, guard, hedge, outcome, throttle},
+    machines::{Backoff, Outcome, Ratio, breaker, budget, bulkhead, guard, hedge, outcome, throttle},
     patterns,
     protocol::Plain,
 };

@@ -1,6 +1,6 @@
 //! A policy that changes while calls are under way.
 
-use retryguard::{Refusal, Report, core::breaker};
+use retryguard::{Refusal, Report, machines::breaker};
 use tower::ServiceExt;
 
 use super::{assert_empty, call, guarded};
@@ -56,7 +56,7 @@ async fn a_service_that_was_made_before_the_change_reads_requests_by_the_new_pol
     let service = Scripted::new([status(200)]);
     let (layer, guarded) = guarded(&only(""), &service);
     let mut request = get();
-    let tags = retryguard::http::tags::Tags::new().feature("thumbnails");
+    let tags = retryguard::for_http::tags::Tags::new().feature("thumbnails");
     request.extensions_mut().insert(tags);
     guarded.clone().oneshot(request.clone()).await.unwrap();
     layer.handle().replace(&only("featuresOff: [thumbnails]"));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use retryguard::{
     Error, Refusal, Report,
-    http::tags::{ATTEMPT, ATTEMPT_KIND, DEADLINE, Tags},
+    for_http::tags::{ATTEMPT, ATTEMPT_KIND, DEADLINE, Tags},
 };
 use tower::ServiceExt;
 

@@ -1,6 +1,6 @@
 //! One target, however many services are made for it.
 
-use retryguard::{Refusal, core::breaker, http::HttpLayer};
+use retryguard::{Refusal, for_http::HttpLayer, machines::breaker};
 use tower::{Layer, ServiceExt};
 
 use super::{assert_empty, guarded};

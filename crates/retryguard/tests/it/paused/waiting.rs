@@ -8,11 +8,11 @@ use http_body_util::Full;
 use retryguard::{
     Context, Criticality, Policy, Refusal,
     context::ContextLayer,
-    core::{breaker, guard},
-    http::{
+    for_http::{
         HttpLayer,
         tags::{CALL_DEADLINE, DEADLINE, GRPC_TIMEOUT},
     },
+    machines::{breaker, guard},
 };
 use tower::{Service, ServiceBuilder, ServiceExt};
 

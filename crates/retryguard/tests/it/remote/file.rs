@@ -4,8 +4,8 @@ use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
 use retryguard::{
     Refusal,
-    core::breaker,
-    http::Http,
+    for_http::Http,
+    machines::breaker,
     remote::{LivePolicy, RemoteError},
 };
 use tower::{Layer, ServiceExt};

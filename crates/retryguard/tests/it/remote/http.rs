@@ -13,8 +13,8 @@ use axum::{
     routing::get,
 };
 use retryguard::{
-    core::breaker,
-    http::Http,
+    for_http::Http,
+    machines::breaker,
     remote::{LivePolicy, RemoteError},
 };
 use tower::{Layer, ServiceExt};

@@ -1,7 +1,7 @@
 //! tonic's clients under a policy.
 //!
 //! ```no_run
-//! use retryguard::{Policy, http::Http, tonic::TonicLayer};
+//! use retryguard::{Policy, for_http::Http, for_tonic::TonicLayer};
 //! use tower::Layer;
 //!
 //! # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,21 +36,21 @@ use std::{
     task::{Context, Poll},
 };
 
-use ::tonic::{Code, Status};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use retryguard_core::Refusal;
 use retryguard_policy::Policy;
+use tonic::{Code, Status};
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::{
     client::ResponseFuture,
     error::{BoxError, BoxedError, Error},
+    for_http::{Http, HttpLayer, HttpService, Peek, PeekBody, StreamBroke},
     handle::TargetHandle,
-    http::{Http, HttpLayer, HttpService, Peek, PeekBody, StreamBroke},
 };
 
 /// Runs a policy around a tonic channel, or any service that takes tonic's bodies.
@@ -99,7 +99,7 @@ pub struct TonicService<S> {
 
 impl<S, A, B> Service<Request<A>> for TonicService<S>
 where
-    S: Service<Request<::tonic::body::Body>, Response = Response<B>> + Clone,
+    S: Service<Request<tonic::body::Body>, Response = Response<B>> + Clone,
     S::Error: Into<BoxError>,
     A: Body<Data = Bytes> + Send + 'static,
     A::Error: Into<BoxError>,
@@ -129,7 +129,7 @@ pub struct TonicBodies<S> {
 
 impl<S, A, B> Service<Request<A>> for TonicBodies<S>
 where
-    S: Service<Request<::tonic::body::Body>, Response = Response<B>>,
+    S: Service<Request<tonic::body::Body>, Response = Response<B>>,
     A: Body<Data = Bytes> + Send + 'static,
     A::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -142,7 +142,7 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> S::Future {
-        self.inner.call(request.map(::tonic::body::Body::new))
+        self.inner.call(request.map(tonic::body::Body::new))
     }
 }
 
@@ -207,7 +207,7 @@ fn read(error: &(dyn std::error::Error + 'static)) -> Status {
             );
         }
         // The channel obeys the `grpc-timeout` that it is told, and may be a moment earlier than our own timer.
-        if error.is::<::tonic::TimeoutExpired>() {
+        if error.is::<tonic::TimeoutExpired>() {
             return Status::deadline_exceeded(error.to_string());
         }
     }

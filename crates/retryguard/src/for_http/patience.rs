@@ -53,7 +53,7 @@ pub struct BodyTimedOut {
     /// What gRPC calls it. tonic looks for it in the chain of sources.
     #[cfg(feature = "tonic")]
     #[source]
-    status: ::tonic::Status,
+    status: tonic::Status,
 }
 
 impl BodyTimedOut {
@@ -61,7 +61,7 @@ impl BodyTimedOut {
     fn new() -> Self {
         Self {
             #[cfg(feature = "tonic")]
-            status: ::tonic::Status::deadline_exceeded("the rest of the stream did not come in time"),
+            status: tonic::Status::deadline_exceeded("the rest of the stream did not come in time"),
         }
     }
 }

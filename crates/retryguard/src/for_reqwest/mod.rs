@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! # async fn order() -> Result<(), Box<dyn std::error::Error>> {
-//! use retryguard::{Policy, reqwest::Client};
+//! use retryguard::{Policy, for_reqwest::Client};
 //!
 //! let policy = Policy::parse("services: { payments: { maxRetries: 1 } }")?;
 //! let client = Client::new(&policy, "payments")?;
@@ -16,7 +16,7 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use retryguard::{Policy, http::Http, reqwest::Client};
+//! use retryguard::{Policy, for_http::Http, for_reqwest::Client};
 //!
 //! let builder = reqwest::Client::builder().user_agent("shop/2");
 //! let client = Client::with_builder(builder, &Policy::default(), "payments", Http::new())?;
@@ -48,8 +48,8 @@ use crate::{
     RetryGuard, RetryGuardLayer, clock, context,
     endpoints::{Endpoints, Tracking},
     error::Error,
+    for_http::{Http, Patience, PatientBody, tags::Received},
     handle::TargetHandle,
-    http::{Http, Patience, PatientBody, tags::Received},
     tls,
 };
 
@@ -65,7 +65,7 @@ use redirects::Following;
 #[derive(Debug, Clone)]
 pub struct Client {
     service: Kind,
-    inner: ::reqwest::Client,
+    inner: reqwest::Client,
     handle: TargetHandle,
 }
 
@@ -86,8 +86,8 @@ impl Client {
     ///
     /// # Errors
     /// Where reqwest cannot be set up, for example without a usable TLS backend.
-    pub fn new(policy: &Policy, service: &str) -> Result<Self, ::reqwest::Error> {
-        Self::with_builder(::reqwest::Client::builder(), policy, service, Http::new())
+    pub fn new(policy: &Policy, service: &str) -> Result<Self, reqwest::Error> {
+        Self::with_builder(reqwest::Client::builder(), policy, service, Http::new())
     }
 
     /// A client with settings of reqwest, and a protocol that names it in its requests. Its redirect policy becomes [`redirects`], and its
@@ -96,13 +96,13 @@ impl Client {
     /// # Errors
     /// Where reqwest cannot be set up, for example without a usable TLS backend.
     pub fn with_builder(
-        builder: ::reqwest::ClientBuilder,
+        builder: reqwest::ClientBuilder,
         policy: &Policy,
         service: &str,
         protocol: Http,
-    ) -> Result<Self, ::reqwest::Error> {
+    ) -> Result<Self, reqwest::Error> {
         let inner = builder
-            .retry(::reqwest::retry::never())
+            .retry(reqwest::retry::never())
             .redirect(redirects())
             .build()?;
         Ok(Self::with(inner, policy, service, protocol).reports_redirects())
@@ -111,7 +111,7 @@ impl Client {
     /// An existing client, and a protocol that names it in its requests. A request of it that must not be done twice is not sent
     /// again where no connection came about: see [`Client::reports_redirects`].
     #[must_use]
-    pub fn with(inner: ::reqwest::Client, policy: &Policy, service: &str, protocol: Http) -> Self {
+    pub fn with(inner: reqwest::Client, policy: &Policy, service: &str, protocol: Http) -> Self {
         Self::from_layer(
             inner,
             &RetryGuardLayer::new(policy, service, Reqwest::new(protocol)),
@@ -120,7 +120,7 @@ impl Client {
 
     /// A client under a layer that is shared with others.
     #[must_use]
-    pub fn from_layer(inner: ::reqwest::Client, layer: &RetryGuardLayer<Reqwest>) -> Self {
+    pub fn from_layer(inner: reqwest::Client, layer: &RetryGuardLayer<Reqwest>) -> Self {
         Self {
             service: Kind::One(layer.layer(Following {
                 client: inner.clone(),
@@ -148,7 +148,7 @@ impl Client {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use retryguard::{Policy, reqwest::Client};
+    /// use retryguard::{Policy, for_reqwest::Client};
     ///
     /// let bases = ["http://10.0.0.1:8080", "http://10.0.0.2:8080"];
     /// let payments = Client::with_endpoints(&Policy::default(), "payments", &bases)?;
@@ -192,38 +192,38 @@ impl Client {
     }
 
     /// Begins a request. It is sent under the policy by [`RequestBuilder::send`].
-    pub fn request(&self, method: ::reqwest::Method, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
+    pub fn request(&self, method: reqwest::Method, url: impl reqwest::IntoUrl) -> RequestBuilder {
         RequestBuilder::new(self.clone(), self.inner.request(method, url))
     }
 
     /// Begins a GET.
-    pub fn get(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
-        self.request(::reqwest::Method::GET, url)
+    pub fn get(&self, url: impl reqwest::IntoUrl) -> RequestBuilder {
+        self.request(reqwest::Method::GET, url)
     }
 
     /// Begins a POST.
-    pub fn post(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
-        self.request(::reqwest::Method::POST, url)
+    pub fn post(&self, url: impl reqwest::IntoUrl) -> RequestBuilder {
+        self.request(reqwest::Method::POST, url)
     }
 
     /// Begins a PUT.
-    pub fn put(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
-        self.request(::reqwest::Method::PUT, url)
+    pub fn put(&self, url: impl reqwest::IntoUrl) -> RequestBuilder {
+        self.request(reqwest::Method::PUT, url)
     }
 
     /// Begins a PATCH.
-    pub fn patch(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
-        self.request(::reqwest::Method::PATCH, url)
+    pub fn patch(&self, url: impl reqwest::IntoUrl) -> RequestBuilder {
+        self.request(reqwest::Method::PATCH, url)
     }
 
     /// Begins a DELETE.
-    pub fn delete(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
-        self.request(::reqwest::Method::DELETE, url)
+    pub fn delete(&self, url: impl reqwest::IntoUrl) -> RequestBuilder {
+        self.request(reqwest::Method::DELETE, url)
     }
 
     /// Begins a HEAD.
-    pub fn head(&self, url: impl ::reqwest::IntoUrl) -> RequestBuilder {
-        self.request(::reqwest::Method::HEAD, url)
+    pub fn head(&self, url: impl reqwest::IntoUrl) -> RequestBuilder {
+        self.request(reqwest::Method::HEAD, url)
     }
 
     /// Sends a request under the policy.
@@ -233,7 +233,7 @@ impl Client {
     pub async fn execute(
         &self,
         request: impl Into<Tagged>,
-    ) -> Result<::reqwest::Response, Error<::reqwest::Error>> {
+    ) -> Result<reqwest::Response, Error<reqwest::Error>> {
         let request = request.into();
         // A client of several endpoints replaces the scheme, and has checked theirs.
         if matches!(self.service, Kind::One(_)) && tls::is_missing_for(request.request.url()) {
@@ -259,7 +259,7 @@ impl Client {
 }
 
 /// A redirect to `https` that could not be followed says so.
-fn without_tls(error: Error<::reqwest::Error>) -> Error<::reqwest::Error> {
+fn without_tls(error: Error<reqwest::Error>) -> Error<reqwest::Error> {
     match error {
         Error::Failed { error, .. } if tls::is_missing_for_redirect(&error) => Error::NoTls,
         error => error,
@@ -275,17 +275,17 @@ fn until(tagged: &Tagged) -> Option<tokio::time::Instant> {
 }
 
 /// A response whose body does not take longer than its reader waits.
-fn bounded(response: ::reqwest::Response, patience: Patience) -> ::reqwest::Response {
-    use ::reqwest::ResponseBuilderExt;
+fn bounded(response: reqwest::Response, patience: Patience) -> reqwest::Response {
+    use reqwest::ResponseBuilderExt;
     if patience == Patience::NONE {
         return response;
     }
     // reqwest keeps the address beside the response, and takes it back from a builder only.
     let url = response::Builder::new().url(response.url().clone()).body(());
-    let (mut parts, body) = http::Response::<::reqwest::Body>::from(response).into_parts();
+    let (mut parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
     if let Ok(url) = url {
         parts.extensions.extend(url.into_parts().0.extensions);
     }
-    let body = ::reqwest::Body::wrap(PatientBody::new(body, patience));
+    let body = reqwest::Body::wrap(PatientBody::new(body, patience));
     http::Response::from_parts(parts, body).into()
 }

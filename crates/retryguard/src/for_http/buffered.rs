@@ -25,7 +25,7 @@ use crate::error::{BoxError, BoxedError};
 /// use bytes::Bytes;
 /// use http::{Request, Response};
 /// use http_body_util::Full;
-/// use retryguard::{Policy, http::{BufferedLayer, HttpLayer}};
+/// use retryguard::{Policy, for_http::{BufferedLayer, HttpLayer}};
 /// use tower::{ServiceBuilder, ServiceExt, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -22,11 +22,11 @@ thread_local! {
 }
 
 /// reqwest's own policy of at most ten redirects, which tells [`Client`](super::Client) of them. For a client that is brought
-/// along: `reqwest::Client::builder().redirect(retryguard::reqwest::redirects())`, and then [`Client::reports_redirects`](super::Client::reports_redirects).
+/// along: `reqwest::Client::builder().redirect(retryguard::for_reqwest::redirects())`, and then [`Client::reports_redirects`](super::Client::reports_redirects).
 #[must_use]
-pub fn redirects() -> ::reqwest::redirect::Policy {
+pub fn redirects() -> reqwest::redirect::Policy {
     const MOST: usize = 10;
-    ::reqwest::redirect::Policy::custom(|attempt| {
+    reqwest::redirect::Policy::custom(|attempt| {
         FOLLOWED.set(true);
         if tls::is_missing_for(attempt.url()) {
             attempt.error(tls::MissingForRedirect)
@@ -41,7 +41,7 @@ pub fn redirects() -> ::reqwest::redirect::Policy {
 /// A reqwest client whose errors say whether a redirect was followed.
 #[derive(Debug, Clone)]
 pub(super) struct Following {
-    pub(super) client: ::reqwest::Client,
+    pub(super) client: reqwest::Client,
     /// Whether its redirect policy is [`redirects`], or follows none.
     pub(super) reports: bool,
 }
@@ -49,7 +49,7 @@ pub(super) struct Following {
 /// Why an attempt has no response.
 #[derive(Debug)]
 pub(super) struct AttemptError {
-    pub(super) error: ::reqwest::Error,
+    pub(super) error: reqwest::Error,
     pub(super) redirected: Redirected,
 }
 
@@ -61,10 +61,10 @@ pub(super) enum Redirected {
     Unknown,
 }
 
-type Pending = <::reqwest::Client as Service<::reqwest::Request>>::Future;
+type Pending = <reqwest::Client as Service<reqwest::Request>>::Future;
 
-impl Service<::reqwest::Request> for Following {
-    type Response = ::reqwest::Response;
+impl Service<reqwest::Request> for Following {
+    type Response = reqwest::Response;
     type Error = AttemptError;
     type Future = FollowingFuture;
 
@@ -73,7 +73,7 @@ impl Service<::reqwest::Request> for Following {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: ::reqwest::Request) -> FollowingFuture {
+    fn call(&mut self, request: reqwest::Request) -> FollowingFuture {
         FollowingFuture {
             pending: self.client.call(request),
             redirected: if self.reports {
@@ -94,7 +94,7 @@ pin_project! {
 }
 
 impl Future for FollowingFuture {
-    type Output = Result<::reqwest::Response, AttemptError>;
+    type Output = Result<reqwest::Response, AttemptError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();

@@ -26,7 +26,7 @@ use crate::{
 /// use bytes::Bytes;
 /// use http_body_util::Full;
 /// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-/// use retryguard::{Policy, http::{BaseUri, HttpEndpoints, ReplayBody}};
+/// use retryguard::{Policy, for_http::{BaseUri, HttpEndpoints, ReplayBody}};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let client: Client<_, ReplayBody<Full<Bytes>>> = Client::builder(TokioExecutor::new()).build_http();

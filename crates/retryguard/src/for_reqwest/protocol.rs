@@ -9,7 +9,7 @@ use super::{
     redirects::{AttemptError, Redirected},
 };
 use crate::{
-    http::{Has, Http, caller, is_grpc, note_idempotency, read_request, tags},
+    for_http::{Has, Http, caller, is_grpc, note_idempotency, read_request, tags},
     protocol::{Asked, Judge, Protocol, Report, Sending},
 };
 
@@ -29,7 +29,7 @@ impl Reqwest {
 
 /// What is kept of a request: the request itself, until a body that cannot be cloned is sent.
 pub struct Kept {
-    request: Option<::reqwest::Request>,
+    request: Option<reqwest::Request>,
     replayable: bool,
     feature: Option<HeaderValue>,
     inside: bool,
@@ -40,7 +40,7 @@ pub struct Kept {
 
 impl Protocol<Tagged> for Reqwest {
     type Kept = Kept;
-    type Attempt = ::reqwest::Request;
+    type Attempt = reqwest::Request;
 
     fn accept(&self, tagged: Tagged, policy: &ServicePolicy) -> (Asked, Kept) {
         let Tagged {
@@ -72,7 +72,7 @@ impl Protocol<Tagged> for Reqwest {
         )
     }
 
-    fn attempt(&self, kept: &mut Kept, sending: &Sending) -> Option<::reqwest::Request> {
+    fn attempt(&self, kept: &mut Kept, sending: &Sending) -> Option<reqwest::Request> {
         let mut request = if kept.replayable {
             kept.request.as_ref()?.try_clone()?
         } else {
@@ -104,16 +104,16 @@ impl Protocol<Tagged> for Reqwest {
     }
 }
 
-fn caller_of(request: &::reqwest::Request) -> u64 {
+fn caller_of(request: &reqwest::Request) -> u64 {
     caller(|name| request.headers().get_all(name).iter())
 }
 
-impl Judge<::reqwest::Response, AttemptError> for Reqwest {
-    fn succeeds(&self, response: &::reqwest::Response) -> bool {
+impl Judge<reqwest::Response, AttemptError> for Reqwest {
+    fn succeeds(&self, response: &reqwest::Response) -> bool {
         response.status().as_u16() < 400 && self.http.reads_as_usual()
     }
 
-    fn judge(&self, result: &Result<::reqwest::Response, AttemptError>, classifier: &Classifier) -> Outcome {
+    fn judge(&self, result: &Result<reqwest::Response, AttemptError>, classifier: &Classifier) -> Outcome {
         match result {
             Ok(response) => judge_response(&self.http, response, classifier),
             Err(attempt) => match attempt.redirected {
@@ -126,28 +126,24 @@ impl Judge<::reqwest::Response, AttemptError> for Reqwest {
         }
     }
 
-    fn conclude(&self, response: &mut ::reqwest::Response, report: &Report) {
+    fn conclude(&self, response: &mut reqwest::Response, report: &Report) {
         report.attach(response.extensions_mut());
     }
 }
 
-impl Judge<::reqwest::Response, ::reqwest::Error> for Reqwest {
-    fn succeeds(&self, response: &::reqwest::Response) -> bool {
+impl Judge<reqwest::Response, reqwest::Error> for Reqwest {
+    fn succeeds(&self, response: &reqwest::Response) -> bool {
         response.status().as_u16() < 400 && self.http.reads_as_usual()
     }
 
-    fn judge(
-        &self,
-        result: &Result<::reqwest::Response, ::reqwest::Error>,
-        classifier: &Classifier,
-    ) -> Outcome {
+    fn judge(&self, result: &Result<reqwest::Response, reqwest::Error>, classifier: &Classifier) -> Outcome {
         match result {
             Ok(response) => judge_response(&self.http, response, classifier),
             Err(error) => self.http.network(error, classifier),
         }
     }
 
-    fn conclude(&self, response: &mut ::reqwest::Response, report: &Report) {
+    fn conclude(&self, response: &mut reqwest::Response, report: &Report) {
         report.attach(response.extensions_mut());
     }
 }
@@ -159,7 +155,7 @@ fn may_have_been_sent(mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-fn judge_response(http: &Http, response: &::reqwest::Response, classifier: &Classifier) -> Outcome {
+fn judge_response(http: &Http, response: &reqwest::Response, classifier: &Classifier) -> Outcome {
     if let Some(outcome) = http.own_reading(response.status(), response.headers()) {
         return outcome;
     }

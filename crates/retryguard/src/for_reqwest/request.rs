@@ -7,7 +7,7 @@ use retryguard_core::{Criticality, Refusal};
 use retryguard_policy::Classifier;
 
 use super::Client;
-use crate::{error::Error, http::tags::Tags};
+use crate::{error::Error, for_http::tags::Tags};
 
 /// A request that is sent under the policy. It has the methods of reqwest's builder, and those of the application's own
 /// words; what is missing is in [`RequestBuilder::with`].
@@ -15,12 +15,12 @@ use crate::{error::Error, http::tags::Tags};
 #[derive(Debug)]
 pub struct RequestBuilder {
     client: Client,
-    inner: ::reqwest::RequestBuilder,
+    inner: reqwest::RequestBuilder,
     tags: Tags,
 }
 
 impl RequestBuilder {
-    pub(super) fn new(client: Client, inner: ::reqwest::RequestBuilder) -> Self {
+    pub(super) fn new(client: Client, inner: reqwest::RequestBuilder) -> Self {
         Self {
             client,
             inner,
@@ -30,10 +30,7 @@ impl RequestBuilder {
 
     /// Changes reqwest's own builder, for what depends on its features:
     /// `.with(|builder| builder.json(&order))`.
-    pub fn with(
-        mut self,
-        change: impl FnOnce(::reqwest::RequestBuilder) -> ::reqwest::RequestBuilder,
-    ) -> Self {
+    pub fn with(mut self, change: impl FnOnce(reqwest::RequestBuilder) -> reqwest::RequestBuilder) -> Self {
         self.inner = change(self.inner);
         self
     }
@@ -65,7 +62,7 @@ impl RequestBuilder {
     }
 
     /// Sets the body. One in memory can be sent again; a stream is sent once.
-    pub fn body(self, body: impl Into<::reqwest::Body>) -> Self {
+    pub fn body(self, body: impl Into<reqwest::Body>) -> Self {
         self.with(|builder| builder.body(body))
     }
 
@@ -121,7 +118,7 @@ impl RequestBuilder {
     ///
     /// # Errors
     /// Where the URL, a header or the body is wrong.
-    pub fn build(self) -> Result<Tagged, ::reqwest::Error> {
+    pub fn build(self) -> Result<Tagged, reqwest::Error> {
         Ok(Tagged {
             request: self.inner.build()?,
             tags: self.tags,
@@ -132,7 +129,7 @@ impl RequestBuilder {
     ///
     /// # Errors
     /// Where the request is wrong, or no attempt came to a response; the error says which part refused and why.
-    pub async fn send(self) -> Result<::reqwest::Response, Error<::reqwest::Error>> {
+    pub async fn send(self) -> Result<reqwest::Response, Error<reqwest::Error>> {
         let client = self.client.clone();
         let request = self.build().map_err(|error| Error::Failed {
             error,
@@ -147,7 +144,7 @@ impl RequestBuilder {
 
 /// Awaiting a builder sends its request.
 impl IntoFuture for RequestBuilder {
-    type Output = Result<::reqwest::Response, Error<::reqwest::Error>>;
+    type Output = Result<reqwest::Response, Error<reqwest::Error>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -159,13 +156,13 @@ impl IntoFuture for RequestBuilder {
 #[derive(Debug)]
 pub struct Tagged {
     /// The request.
-    pub request: ::reqwest::Request,
+    pub request: reqwest::Request,
     /// Its criticality, feature, deadline and idempotency.
     pub tags: Tags,
 }
 
-impl From<::reqwest::Request> for Tagged {
-    fn from(request: ::reqwest::Request) -> Self {
+impl From<reqwest::Request> for Tagged {
+    fn from(request: reqwest::Request) -> Self {
         Self {
             request,
             tags: Tags::default(),

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use ::reqwest::Url;
+use reqwest::Url;
 use tower_service::Service;
 
 use super::{
@@ -21,8 +21,8 @@ pub(super) struct Based {
     pub(super) base: Url,
 }
 
-impl Service<::reqwest::Request> for Based {
-    type Response = ::reqwest::Response;
+impl Service<reqwest::Request> for Based {
+    type Response = reqwest::Response;
     type Error = AttemptError;
     type Future = FollowingFuture;
 
@@ -30,7 +30,7 @@ impl Service<::reqwest::Request> for Based {
         self.client.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: ::reqwest::Request) -> FollowingFuture {
+    fn call(&mut self, mut request: reqwest::Request) -> FollowingFuture {
         let url = joined(&self.base, request.url());
         *request.url_mut() = url;
         self.client.call(request)
@@ -65,7 +65,7 @@ pub enum EndpointError {
     TooMany(#[from] TooManyEndpoints),
     /// reqwest cannot be set up, for example without a usable TLS backend.
     #[error("reqwest cannot be set up")]
-    Setup(#[from] ::reqwest::Error),
+    Setup(#[from] reqwest::Error),
 }
 
 /// Endpoints of a client that was made by [`Client::with_endpoints`].

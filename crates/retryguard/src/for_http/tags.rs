@@ -45,7 +45,7 @@ pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 ///
 /// ```
 /// use std::time::Duration;
-/// use retryguard::{Criticality, http::tags::Tags};
+/// use retryguard::{Criticality, for_http::tags::Tags};
 ///
 /// let mut request = http::Request::new(());
 /// let tags = Tags::new()

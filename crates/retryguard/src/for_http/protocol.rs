@@ -104,7 +104,7 @@ impl Http {
     ///
     /// ```
     /// use http::StatusCode;
-    /// use retryguard::{Failure, FailureKind, Outcome, http::Http};
+    /// use retryguard::{Failure, FailureKind, Outcome, for_http::Http};
     ///
     /// // A search that found nothing has failed: the index is being rebuilt.
     /// let protocol = Http::new().responses_read_by(|status, headers| {

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Read, envoy_backoff, methods, nothing_found, number, outliers, span, unread, whole};
+use super::{Read, envoy_backoff, methods, nothing_found, number, outliers, span, statuses, unread, whole};
 use crate::{
     Beside, Refused,
     draft::{Draft, Service},
@@ -70,6 +70,13 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
     for cluster in &clusters {
         read_cluster(cluster, &mut draft, &mut bounds);
     }
+    for map in &maps {
+        for layer in map.get("layers").map(Node::items).unwrap_or_default() {
+            if let Some(layer) = layer.get("static_layer") {
+                runtime("", layer, &mut draft);
+            }
+        }
+    }
     if draft.services.is_empty() && clusters.is_empty() {
         return Err(nothing_found(
             "no route and no cluster: give a bootstrap, a configuration dump, or route and cluster resources",
@@ -77,6 +84,23 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
     }
     let beside = beside(&mut draft, &bounds);
     Ok(Read { draft, beside })
+}
+
+/// The runtime keys that change retries or their bounds, written with dots or as blocks.
+fn runtime(above: &str, layer: &Node, draft: &mut Draft) {
+    const KEYS: [&str; 3] = [
+        "upstream.use_retry",
+        "upstream.base_retry_backoff_ms",
+        "circuit_breakers.",
+    ];
+    for (key, line, value) in layer.entries() {
+        let path = format!("{above}{key}");
+        if !value.entries().is_empty() {
+            runtime(&format!("{path}."), value, draft);
+        } else if KEYS.iter().any(|key| path.starts_with(key)) {
+            draft.lost(*line, format!("the runtime key `{path}` has no key in a policy"));
+        }
+    }
 }
 
 fn read_route(route: &Node, host: &Node, draft: &mut Draft) {
@@ -108,6 +132,7 @@ fn read_route(route: &Node, host: &Node, draft: &mut Draft) {
         "internal_redirect_policy",
         "max_stream_duration",
         "idle_timeout",
+        "request_mirror_policies",
     ] {
         if let Some(node) = action.get(key) {
             draft.lost(
@@ -156,14 +181,7 @@ pub(super) fn read_retries(policy: &Node, service: &mut Service, draft: &mut Dra
     service.written("maxDelay", policy.at(&["retry_back_off", "max_interval"]));
     service.retries = Some(whole(policy, "num_retries", draft).map_or(1, |(retries, _)| retries));
     service.attempt_timeout = Some(span(policy, "per_try_timeout", draft).filter(|it| !it.is_zero()));
-    let codes: Vec<u16> = policy
-        .get("retriable_status_codes")
-        .map(Node::items)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|code| u16::try_from(code.whole()?).ok())
-        .filter(|code| (400..600).contains(code))
-        .collect();
+    let codes = statuses(policy, "retriable_status_codes", draft);
     let words = policy.get("retry_on");
     let text = words.and_then(Node::text).unwrap_or_default();
     let (signals, strange) = signals::envoy(text, &codes);
@@ -184,6 +202,17 @@ pub(super) fn read_retries(policy: &Node, service: &mut Service, draft: &mut Dra
     let back_off = policy.get("retry_back_off");
     let base = back_off.and_then(|it| span(it, "base_interval", draft));
     let cap = back_off.and_then(|it| span(it, "max_interval", draft));
+    if let (Some(node), Some(base), Some(cap)) = (back_off, base, cap)
+        && cap < base
+    {
+        draft.changed(
+            node.line,
+            format!(
+                "Envoy refuses a `max_interval` below the `base_interval`: {} is taken for both",
+                units::written(base)
+            ),
+        );
+    }
     envoy_backoff(service, base, cap);
     if let Some(limited) = policy.get("rate_limited_retry_back_off") {
         let at_most = span(limited, "max_interval", draft).unwrap_or(Duration::from_secs(300));

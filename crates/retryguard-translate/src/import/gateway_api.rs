@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Read, envoy_backoff, istio::titled, nothing_found, span, unread, whole};
+use super::{Read, envoy_backoff, istio::titled, nothing_found, span, statuses, unread, whole};
 use crate::{
     Beside, Refused,
     draft::{Draft, Service},
@@ -61,6 +61,7 @@ fn read_rule(title: &str, rule: &Node, draft: &mut Draft) {
         let backend = span(timeouts, "backend_request", draft).filter(|it| !it.is_zero());
         service.deadline = Some(request);
         service.attempt_timeout = Some(backend);
+        unread(timeouts, &["request", "backend_request"], "`timeouts`", draft);
     } else {
         service.deadline = Some(None);
     }
@@ -70,6 +71,14 @@ fn read_rule(title: &str, rule: &Node, draft: &mut Draft) {
     }
     if service.attempts() > 0 {
         service.methods = matched_methods(rule);
+    }
+    for filter in rule.get("filters").map(Node::items).unwrap_or_default() {
+        if let Some(mirror) = filter.get("request_mirror") {
+            draft.lost(mirror.line, "`requestMirror` of a rule has no key in a policy");
+        }
+    }
+    if let Some(node) = rule.get("session_persistence") {
+        draft.lost(node.line, "`sessionPersistence` has no key in a policy");
     }
     let backends = rule.get("backend_refs").map(Node::items).unwrap_or_default();
     let names = backends.iter().filter_map(|backend| backend.get("name")?.text());
@@ -98,13 +107,8 @@ fn read_retry(retry: &Node, service: &mut Service, draft: &mut Draft) {
         );
     }
     let mut signals = Signals::default().network(&["unreachable", "disconnected", "timeout"]);
-    let codes = retry.get("codes").map(Node::items).unwrap_or_default();
-    let listed: Vec<u16> = codes
-        .iter()
-        .filter_map(|code| u16::try_from(code.whole()?).ok())
-        .filter(|code| (400..600).contains(code))
-        .collect();
-    if codes.is_empty() {
+    let listed = statuses(retry, "codes", draft);
+    if retry.get("codes").is_none_or(|codes| codes.items().is_empty()) {
         draft.changed(
             retry.line,
             "`retry` without `codes` leaves them to the implementation: 500, 502, 503 and 504 are taken",
@@ -133,6 +137,12 @@ fn read_budget(spec: &Node, draft: &mut Draft) {
     let Some(constraint) = spec.get("retry_constraint") else {
         return;
     };
+    unread(
+        constraint,
+        &["budget", "min_retry_rate"],
+        "`retryConstraint`",
+        draft,
+    );
     let budget = constraint.get("budget");
     let percent = budget
         .and_then(|budget| budget.get("percent"))

@@ -28,6 +28,12 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
         if let Some(throttling) = document.get("retry_throttling") {
             found = true;
             beside = read_throttling(throttling, &mut draft);
+            unread(
+                throttling,
+                &["max_tokens", "token_ratio"],
+                "`retryThrottling`",
+                &mut draft,
+            );
         }
     }
     if !found {
@@ -57,7 +63,13 @@ fn read_method(config: &Node, draft: &mut Draft) {
     } else {
         service.retries = Some(0);
     }
-    if let Some(policy) = config.get("hedging_policy") {
+    if let (Some(_), Some(hedging)) = (config.get("retry_policy"), config.get("hedging_policy")) {
+        draft.lost(
+            hedging.line,
+            "gRPC refuses a method with both `retryPolicy` and `hedgingPolicy`: the retries are kept",
+        );
+        service.section("hedge", "off");
+    } else if let Some(policy) = config.get("hedging_policy") {
         let most = whole(policy, "max_attempts", draft)
             .map_or(2, |(attempts, _)| attempts)
             .saturating_sub(1);
@@ -110,6 +122,12 @@ fn read_method(config: &Node, draft: &mut Draft) {
 
 fn read_retries(policy: &Node, service: &mut Service, draft: &mut Draft) {
     let (attempts, line) = whole(policy, "max_attempts", draft).unwrap_or((1, policy.line));
+    if attempts < 2 {
+        draft.lost(
+            line,
+            "gRPC refuses a retry policy whose `maxAttempts` is below 2: there are no retries",
+        );
+    }
     if attempts > MOST_ATTEMPTS {
         draft.changed(
             line,
@@ -123,7 +141,13 @@ fn read_retries(policy: &Node, service: &mut Service, draft: &mut Draft) {
         // The cap holds from the first delay on.
         service.initial = Some(initial.min(cap));
     }
-    service.multiplier = number(policy, "backoff_multiplier", draft).map(|(multiplier, _)| multiplier);
+    service.multiplier = number(policy, "backoff_multiplier", draft).and_then(|(multiplier, line)| {
+        if multiplier > 0.0 {
+            return Some(multiplier);
+        }
+        draft.lost(line, "gRPC refuses a `backoffMultiplier` that is not above 0");
+        None
+    });
     // gRFC A6: every delay is multiplied by a factor between 0.8 and 1.2.
     service.jitter = Some(Jitter::Factor(0.2));
     service.attempt_timeout = span(policy, "per_attempt_recv_timeout", draft).map(Some);
@@ -137,7 +161,13 @@ fn read_retries(policy: &Node, service: &mut Service, draft: &mut Draft) {
             Some(code) => {
                 retried.codes.insert(code);
             }
-            None => draft.lost(code.line, "a status code that gRPC does not have"),
+            None => draft.lost(
+                code.line,
+                format!(
+                    "`{}` is not a status code of gRPC",
+                    code.text().unwrap_or("a list or an object")
+                ),
+            ),
         }
     }
     if retried.codes.contains("UNAVAILABLE") {
@@ -160,12 +190,17 @@ fn read_retries(policy: &Node, service: &mut Service, draft: &mut Draft) {
 /// Tokens: a failure takes one, a success gives `tokenRatio`, retries need more than half of them. As a quota: half of
 /// the tokens, of which a retry takes one.
 fn read_throttling(throttling: &Node, draft: &mut Draft) -> Beside {
-    let most = number(throttling, "max_tokens", draft)
-        .map_or(0.0, |(most, _)| most)
-        .clamp(1.0, 1000.0);
-    let ratio = number(throttling, "token_ratio", draft)
-        .map_or(0.0, |(ratio, _)| ratio)
-        .clamp(0.001, 1000.0);
+    let most = number(throttling, "max_tokens", draft).map_or(0.0, |(most, _)| most);
+    let ratio = number(throttling, "token_ratio", draft).map_or(0.0, |(ratio, _)| ratio);
+    // gRPC reads no more than three digits after the point.
+    if !(0.001..=1000.0).contains(&most) || ratio < 0.001 {
+        draft.lost(
+            throttling.line,
+            "gRPC refuses this `retryThrottling`: `maxTokens` is above 0 and at most 1000, `tokenRatio` above 0",
+        );
+        return Beside::None;
+    }
+    let ratio = ratio.min(1000.0);
     let thousandths = |tokens: f64| -> u32 {
         #[expect(
             clippy::cast_possible_truncation,
@@ -179,7 +214,7 @@ fn read_throttling(throttling: &Node, draft: &mut Draft) -> Beside {
         "budget",
         format!(
             "{{form: quota, capacity: {}, retryCost: 1000, timeoutCost: 1000, successGain: {}}}",
-            thousandths(most / 2.0).max(1),
+            thousandths(most / 2.0).max(1000),
             thousandths(ratio)
         ),
     );

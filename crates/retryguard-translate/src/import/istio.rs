@@ -203,16 +203,28 @@ fn destination_rule(title: &str, spec: &Node, draft: &mut Draft, bound: &mut Opt
             "settings of a port: a policy has one block a service",
         );
     }
+    let known = [
+        "load_balancer",
+        "connection_pool",
+        "outlier_detection",
+        "retry_budget",
+        "tls",
+        "port_level_settings",
+        "tunnel",
+        "proxy_protocol",
+    ];
+    unread(policy, &known, "`trafficPolicy`", draft);
     let mut parts = Service::default();
     parts.block(title, policy.line);
-    if let Some(tcp) = policy.at(&["connection_pool", "tcp"])
-        && let Some(node) = tcp.get("max_connections")
-    {
-        let key = tcp.spelt("max_connections");
-        draft.lost(
-            node.line,
-            format!("`{key}` bounds connections, which a policy does not"),
-        );
+    if let Some(tcp) = policy.at(&["connection_pool", "tcp"]) {
+        if let Some(node) = tcp.get("max_connections") {
+            let key = tcp.spelt("max_connections");
+            draft.lost(
+                node.line,
+                format!("`{key}` bounds connections, which a policy does not"),
+            );
+        }
+        unread(tcp, &["max_connections"], "`connectionPool.tcp`", draft);
     }
     if let Some(http) = policy.at(&["connection_pool", "http"]) {
         if let Some((most, _)) = whole(http, "http2_max_requests", draft).filter(|(most, _)| *most > 0) {
@@ -229,11 +241,14 @@ fn destination_rule(title: &str, spec: &Node, draft: &mut Draft, bound: &mut Opt
             }
             None => {}
         }
-        for key in [
+        let connections = [
             "http1_max_pending_requests",
             "max_requests_per_connection",
             "max_concurrent_streams",
-        ] {
+        ];
+        let known = [&["http2_max_requests", "max_retries"][..], &connections].concat();
+        unread(http, &known, "`connectionPool.http`", draft);
+        for key in connections {
             if let Some(node) = http.get(key) {
                 let key = http.spelt(key);
                 draft.lost(

@@ -241,6 +241,41 @@ pub(crate) fn concurrent(key: &str, most: u32) -> String {
     )
 }
 
+/// The keys of an outlier detection that decide whether it acts as a breaker, and how long a sweep takes, which a breaker has none of.
+const OUTLIER_KEYS: &[&str] = &[
+    "consecutive_5xx",
+    "consecutive_5xx_errors",
+    "consecutive_gateway_failure",
+    "consecutive_gateway_errors",
+    "consecutive_errors",
+    "enforcing_consecutive_5xx",
+    "enforcing_consecutive_gateway_failure",
+    "base_ejection_time",
+    "max_ejection_percent",
+    "min_health_percent",
+    "interval",
+];
+
+/// The statuses between 400 and 599 of a list; any other value is noted.
+pub(crate) fn statuses(node: &Node, key: &str, draft: &mut Draft) -> Vec<u16> {
+    let mut found = Vec::new();
+    for code in node.get(key).map(Node::items).unwrap_or_default() {
+        let status = code.whole().and_then(|code| u16::try_from(code).ok());
+        match status.filter(|status| (400..600).contains(status)) {
+            Some(status) => found.push(status),
+            None => draft.lost(
+                code.line,
+                format!(
+                    "`{}`: {} is not a status between 400 and 599",
+                    node.spelt(key),
+                    code.text().unwrap_or("a list or an object")
+                ),
+            ),
+        }
+    }
+    found
+}
+
 /// An outlier detection that may take every host out acts as a breaker of the whole target; any other one does not. `failures` are
 /// the keys of the counts of failures in a row, with the number that holds where the key is missing; 0 switches a count off.
 pub(crate) fn outliers(
@@ -250,6 +285,7 @@ pub(crate) fn outliers(
     most: &str,
     draft: &mut Draft,
 ) {
+    unread(node, OUTLIER_KEYS, "the outlier detection", draft);
     let counts = failures.iter().filter_map(|(key, usual)| {
         let written = whole(node, key, draft).map(|(number, _)| number);
         let number = written.or(*usual).filter(|number| *number > 0)?;

@@ -7,7 +7,7 @@ use crate::{
     Beside, Refused,
     draft::{Draft, Jitter, Service},
     signals::Signals,
-    tree::{Body, Node},
+    tree::{Body, Node, plain},
     units,
 };
 
@@ -22,6 +22,9 @@ const PARTS: [&str; 6] = [
 
 /// A number without colons: .NET writes times as `00:00:02`, and reads `2` as two days.
 const DAY: Duration = Duration::from_secs(86_400);
+
+/// How the names of the standard handlers' options end.
+const STANDARD: [&str; 2] = ["resilienceoptions", "standardresilience"];
 
 pub(super) fn is_it(document: &Node) -> bool {
     document.maps().into_iter().any(is_pipeline)
@@ -45,20 +48,13 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
     draft.defaults.retries = Some(0);
     let mut found = 0;
     for document in documents {
-        let mut named: Vec<(String, &Node)> = Vec::new();
-        for map in document.maps() {
-            for (key, _, value) in map.entries() {
-                if is_pipeline(value) {
-                    named.push((key.clone(), value));
-                }
-            }
-        }
-        if is_pipeline(document) {
-            named.push(("default".to_owned(), document));
-        }
-        for (name, pipeline) in named {
+        let mut named = Vec::new();
+        pipelines(&[], document, &mut named);
+        for (path, pipeline) in named {
             found += 1;
-            let mut service = read_pipeline(&name, pipeline, &mut draft);
+            let name = service_name(&path);
+            let key = path.last().copied().unwrap_or_default();
+            let mut service = read_pipeline(key, pipeline, &mut draft);
             service.block(format!("pipeline `{name}`"), pipeline.line);
             draft.merge(&name, pipeline.line, "pipeline", service);
         }
@@ -70,6 +66,39 @@ pub(super) fn read(documents: &[Node]) -> Result<Read, Refused> {
         draft,
         beside: Beside::None,
     })
+}
+
+/// Every pipeline at or below a node, with the keys that lead to it.
+fn pipelines<'a>(path: &[&'a str], node: &'a Node, found: &mut Vec<(Vec<&'a str>, &'a Node)>) {
+    if is_pipeline(node) {
+        found.push((path.to_vec(), node));
+    }
+    for (key, _, value) in node.entries() {
+        pipelines(&[path, &[key.as_str()]].concat(), value, found);
+    }
+    for item in node.items() {
+        pipelines(path, item, found);
+    }
+}
+
+/// The innermost key that says more than what kind of block it is: `Orders` for `Orders: {Resilience: {Retry: …}}`.
+fn service_name(path: &[&str]) -> String {
+    const KINDS: [&str; 8] = [
+        "resilience",
+        "polly",
+        "policy",
+        "policies",
+        "pipeline",
+        "pipelines",
+        "strategies",
+        "options",
+    ];
+    let names = |key: &&&str| {
+        let key = plain(key);
+        !(KINDS.contains(&key.as_str()) || STANDARD.iter().any(|end| key.ends_with(end)))
+    };
+    let name = path.iter().rev().find(names).or(path.last());
+    name.map_or("default", |name| *name).to_owned()
 }
 
 fn read_pipeline(name: &str, pipeline: &Node, draft: &mut Draft) -> Service {
@@ -155,7 +184,8 @@ fn read_pipeline(name: &str, pipeline: &Node, draft: &mut Draft) -> Service {
 /// Whether it configures the standard handler for HTTP of Microsoft.Extensions.Http.Resilience: only that has one of these parts.
 fn is_standard(name: &str, pipeline: &Node) -> bool {
     let parts = ["AttemptTimeout", "TotalRequestTimeout"];
-    name.ends_with("ResilienceOptions") || parts.iter().any(|part| pipeline.get(part).is_some())
+    STANDARD.iter().any(|end| plain(name).ends_with(end))
+        || parts.iter().any(|part| pipeline.get(part).is_some())
 }
 
 fn read_retry(retry: &Node, standard: bool, service: &mut Service, draft: &mut Draft) {
@@ -177,6 +207,12 @@ fn read_retry(retry: &Node, standard: bool, service: &mut Service, draft: &mut D
     } else if kind.eq_ignore_ascii_case("Linear") || kind == "1" {
         service.growth = Some("linear");
     } else {
+        if !(kind.eq_ignore_ascii_case("Constant") || kind == "0") {
+            draft.lost(
+                retry.get("BackoffType").unwrap_or(retry).line,
+                format!("Polly does not know the `BackoffType` {kind}: a constant delay is taken"),
+            );
+        }
         service.growth = Some("constant");
         service.cap = Some(delay);
     }

@@ -263,14 +263,35 @@ fn read_breaker(name: &str, line: u32, blocks: &[&Node], draft: &mut Draft) {
     let probes = find("permitted_number_of_calls_in_half_open_state")
         .unwrap_or(10.0)
         .clamp(1.0, 1000.0);
-    let slow_rate = find("slow_call_rate_threshold").map(|rate| rate.clamp(1.0, 100.0));
+    let slow_rate = find("slow_call_rate_threshold");
     let least = find("minimum_number_of_calls").unwrap_or(100.0);
-    let rate = find("failure_rate_threshold").unwrap_or(50.0).clamp(1.0, 100.0);
+    let rate = find("failure_rate_threshold");
     let size = find("sliding_window_size").unwrap_or(100.0).clamp(1.0, 1e6);
-    let kind = blocks
-        .iter()
-        .find_map(|block| block.get("sliding_window_type")?.text());
-    let by_time = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("TIME_BASED"));
+    for (key, rate) in [
+        ("failureRateThreshold", rate),
+        ("slowCallRateThreshold", slow_rate),
+    ] {
+        if let Some(rate) = rate.filter(|rate| !(*rate > 0.0 && *rate <= 100.0)) {
+            draft.lost(
+                line,
+                format!("resilience4j refuses a `{key}` of {rate}: it is above 0 and at most 100"),
+            );
+        }
+    }
+    let rate = rate.unwrap_or(50.0).clamp(1.0, 100.0);
+    let slow_rate = slow_rate.map(|rate| rate.clamp(1.0, 100.0));
+    let kind = blocks.iter().find_map(|block| block.get("sliding_window_type"));
+    let kind_is = |name: &str| {
+        let text = kind.and_then(Node::text).unwrap_or("COUNT_BASED");
+        text.replace('-', "_").eq_ignore_ascii_case(name)
+    };
+    let by_time = kind_is("TIME_BASED");
+    if let Some(kind) = kind.filter(|_| !by_time && !kind_is("COUNT_BASED")) {
+        draft.lost(
+            kind.line,
+            "a `slidingWindowType` is COUNT_BASED or TIME_BASED: the first is taken",
+        );
+    }
     let window = if by_time {
         Duration::from_secs_f64(size.clamp(0.1, 3600.0))
     } else {

@@ -11,7 +11,16 @@ const ROOT: &str = "resilience4j";
 
 /// Whether a text has lines such as `resilience4j.retry.instances.payments.max-attempts=3`.
 pub(super) fn is_properties(text: &str) -> bool {
-    properties(text).any(|(_, key, _)| key.starts_with("resilience4j."))
+    // A key with dots and a colon is YAML as well, and read as such.
+    text.lines().any(|line| {
+        let key = line
+            .trim_start_matches('\u{feff}')
+            .split('=')
+            .next()
+            .unwrap_or_default();
+        let plain = !key.trim().contains([' ', ':', '{', '"']);
+        key.len() < line.len() && plain && key.trim().starts_with("resilience4j.")
+    })
 }
 
 /// The documents of a file of either kind.
@@ -45,14 +54,22 @@ fn properties(text: &str) -> impl Iterator<Item = (u32, &str, &str)> {
         if matches!(line, "#---" | "!---") {
             return Some((number, "---", ""));
         }
-        if line.starts_with(['#', '!']) {
+        if line.is_empty() || line.starts_with(['#', '!']) {
             return None;
         }
-        let (key, value) = line.split_once('=')?;
-        let key = key.trim();
-        let plain = !key.is_empty() && !key.contains([' ', ':', '{', '"']);
-        plain.then_some((number, key, value.trim()))
+        let (key, value) = assignment(line);
+        Some((number, key, value))
     })
+}
+
+/// Key and value of a line: they stand apart by `=`, `:` or white space, as Java reads them.
+fn assignment(line: &str) -> (&str, &str) {
+    let end = line
+        .find(|letter: char| matches!(letter, '=' | ':') || letter.is_whitespace())
+        .unwrap_or(line.len());
+    let (key, rest) = line.split_at(end);
+    let rest = rest.trim_start();
+    (key, rest.strip_prefix(['=', ':']).unwrap_or(rest).trim())
 }
 
 /// All documents as one, later ones over earlier ones: keys with dots are opened, and placeholders have their defaults.

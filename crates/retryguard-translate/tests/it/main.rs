@@ -4,6 +4,7 @@ mod accepted;
 mod drawn;
 mod files;
 mod judged;
+mod losses;
 mod numbers;
 mod round_trips;
 mod spellings;

@@ -61,6 +61,17 @@ pub enum Error {
         /// How to raise it, or how to need less.
         help: &'static str,
     },
+    /// A variable without a range goes on and on.
+    #[error(
+        "`{variable}` has no range and still changes after {states} states: give it a range, such as \
+         {variable} : [0..1000], or raise --max-states"
+    )]
+    Unranged {
+        /// The variable's name.
+        variable: String,
+        /// States that were built.
+        states: u64,
+    },
     /// An iterative solver did not settle.
     #[error("no convergence after {iterations} iterations (last change {change:e}): {help}")]
     Convergence {
@@ -91,9 +102,6 @@ pub enum File {
 /// What memory is called in [`Error::Limit`].
 pub(crate) const MEMORY: &str = "bytes of memory";
 
-/// What the states of a model are called in [`Error::Limit`] if one of its variables has no range and goes on and on.
-pub(crate) const UNRANGED: &str = "states with a variable that has no range";
-
 /// The limit in the user's units.
 fn beyond(what: &str, limit: u64) -> String {
     if what == MEMORY {
@@ -101,8 +109,6 @@ fn beyond(what: &str, limit: u64) -> String {
             "more than the {} MiB of memory that a chain may take",
             limit >> 20
         )
-    } else if what == UNRANGED {
-        format!("a variable that has no range still changes after {limit} states")
     } else {
         format!("more than the {limit} {what} that are allowed")
     }

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::expr::Expr;
 use crate::filter::{self, Filtered};
 use crate::options::Options;
+use crate::path_reward;
 use crate::program::Program;
 use crate::reduce::Reduction;
 use crate::solve;
@@ -101,6 +102,15 @@ impl Evaluation<'_> {
             }
             Operator::ReachReward(place, target) => {
                 solve::reach_rewards(chain, &self.truths(target)?, &earned(*place))?
+            }
+            Operator::PathReward(place, path) => {
+                let truths = path.parts().into_iter().map(|part| self.truths(part));
+                path_reward::rewards(
+                    chain,
+                    path,
+                    &truths.collect::<Result<Vec<_>, _>>()?,
+                    &earned(*place),
+                )?
             }
             Operator::TotalReward(place) => solve::total_rewards(chain, &earned(*place))?,
             Operator::Cumulative(place, time) => solve::cumulative(chain, &earned(*place), *time, limit)?,

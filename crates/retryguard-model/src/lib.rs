@@ -19,6 +19,7 @@ mod expr;
 mod filter;
 mod input;
 mod options;
+mod path_reward;
 mod program;
 mod questions;
 mod reduce;

@@ -6,7 +6,7 @@ use crate::chain::{Chain, Memory};
 use crate::clock::Stopwatch;
 use crate::elaborate::Value;
 use crate::elaborate::properties::{Formula, Operator, Query};
-use crate::error::{Error, MEMORY, UNRANGED};
+use crate::error::{Error, MEMORY};
 use crate::evaluate::{Evaluation, earned, slot};
 use crate::options::Options;
 use crate::program::Program;
@@ -195,9 +195,9 @@ impl Session<'_> {
         let too_large = matches!(
             first,
             Err(Error::Limit {
-                what: "states" | MEMORY | UNRANGED,
+                what: "states" | MEMORY,
                 ..
-            })
+            } | Error::Unranged { .. })
         );
         if !too_large || !can {
             return Ok((first?, Vec::new(), reduction));

@@ -64,6 +64,8 @@ pub(crate) fn computed(operation: Operation, parts: Vec<Values>) -> Values {
                 Arithmetic::Subtract => a - b,
                 Arithmetic::Multiply => a * b,
                 Arithmetic::Divide => a / b,
+                // What has no value leaves the least and the largest of it and others without one.
+                Arithmetic::Min | Arithmetic::Max if a.is_nan() || b.is_nan() => f64::NAN,
                 Arithmetic::Min => a.min(b),
                 Arithmetic::Max => a.max(b),
                 Arithmetic::Pow => a.powf(b),

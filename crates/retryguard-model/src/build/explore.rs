@@ -10,7 +10,7 @@ use super::initial::initial_states;
 use super::pack::{Key, Packing};
 use super::successors::{Machine, state_error};
 use crate::chain::{Chain, Exit, Levels, Memory, Rises, index};
-use crate::error::{Error, MEMORY, UNRANGED};
+use crate::error::{Error, MEMORY};
 use crate::options::Options;
 use crate::program::Program;
 use crate::reduce::{Reduction, Step};
@@ -198,14 +198,16 @@ impl<K: Key> Explorer<'_, K> {
         let far = |(variable, value): (&crate::program::Variable, &i64)| {
             variable.unranged() && variable.init.abs_diff(*value) > FAR
         };
-        if self.keys.len() as u64 <= limit || !self.program.variables.iter().zip(state).any(far) {
+        if self.keys.len() as u64 <= limit {
             return Ok(());
         }
-        Err(Error::Limit {
-            what: UNRANGED,
-            limit,
-            help: "give the variable a range, such as x : [0..1000], or raise --max-states",
-        })
+        match self.program.variables.iter().zip(state).find(|pair| far(*pair)) {
+            None => Ok(()),
+            Some((variable, _)) => Err(Error::Unranged {
+                variable: variable.name.clone(),
+                states: limit,
+            }),
+        }
     }
 
     fn expand(

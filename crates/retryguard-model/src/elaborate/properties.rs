@@ -227,7 +227,7 @@ impl Resolver<'_, '_> {
             ast::Operator::Reward(name, path) => {
                 let place = self.reward(name.as_ref())?;
                 match path {
-                    ast::RewardPath::Reach(target) => Operator::ReachReward(place, self.truth(target)?),
+                    ast::RewardPath::Path(path) => self.path_reward(place, path)?,
                     ast::RewardPath::Total => Operator::TotalReward(place),
                     ast::RewardPath::Cumulative(time) => Operator::Cumulative(place, self.time(time)?),
                     ast::RewardPath::Instant(time) => Operator::Instant(place, self.time(time)?),

@@ -244,7 +244,8 @@ pub(crate) struct TimeBound {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RewardPath {
-    Reach(Expr),
+    /// Up to the moment at which a path is fulfilled, such as `F x=1`.
+    Path(Expr),
     /// `C`: all that is ever earned.
     Total,
     Cumulative(Expr),

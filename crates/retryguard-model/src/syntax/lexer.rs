@@ -11,6 +11,8 @@ pub(crate) enum Token {
     Quoted(String),
     /// An operator or a bracket.
     Sign(&'static str),
+    /// What is not part of the language. It is refused where it is met, so that it costs only the property that it is in.
+    Foreign(Box<Error>),
     End,
 }
 
@@ -23,6 +25,7 @@ impl Token {
             Token::Real(number) => format!("`{number}`"),
             Token::Quoted(text) => format!("\"{text}\""),
             Token::Sign(sign) => format!("`{sign}`"),
+            Token::Foreign(error) => error.to_string(),
             Token::End => "the end of the text".to_owned(),
         }
     }
@@ -35,7 +38,7 @@ const SIGNS: &[&str] = &[
 ];
 
 /// Splits `text` into tokens, the last of which is [`Token::End`].
-pub(crate) fn lex(text: &str) -> Result<Vec<(Token, Span)>, Error> {
+pub(crate) fn lex(text: &str) -> Vec<(Token, Span)> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(next) = text[at..].chars().next() {
@@ -58,20 +61,21 @@ pub(crate) fn lex(text: &str) -> Result<Vec<(Token, Span)>, Error> {
         } else if next.is_ascii_digit()
             || (next == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit()))
         {
-            let (token, length) = number(rest, at)?;
+            let (token, length) = number(rest, at);
             push(&mut tokens, token, &mut at, length);
         } else if next == '"' {
             let Some(length) = rest[1..]
                 .find(['"', '\n'])
                 .filter(|n| rest[1 + n..].starts_with('"'))
             else {
-                return Err(Error::at(
-                    Span {
-                        start: at,
-                        end: at + 1,
-                    },
-                    "this quotation is not closed",
-                ));
+                let span = Span {
+                    start: at,
+                    end: at + 1,
+                };
+                let error = Error::at(span, "this quotation is not closed");
+                let length = rest.find('\n').unwrap_or(rest.len());
+                push(&mut tokens, foreign(error), &mut at, length);
+                continue;
             };
             push(
                 &mut tokens,
@@ -84,11 +88,13 @@ pub(crate) fn lex(text: &str) -> Result<Vec<(Token, Span)>, Error> {
                 start: at,
                 end: at + 2,
             };
-            return Err(Error::with_help(
+            let error = Error::with_help(
                 span,
                 "`/*` begins no comment in this language",
                 "begin each of its lines with `//`",
-            ));
+            );
+            let length = rest.find("*/").map_or(rest.len(), |end| end + 2);
+            push(&mut tokens, foreign(error), &mut at, length);
         } else if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
             push(&mut tokens, Token::Sign(sign), &mut at, sign.len());
         } else {
@@ -97,14 +103,19 @@ pub(crate) fn lex(text: &str) -> Result<Vec<(Token, Span)>, Error> {
                 end: at + next.len_utf8(),
             };
             let reason = format!("`{next}` is not part of the language");
-            return Err(match next {
+            let error = match next {
                 '%' => Error::with_help(span, reason, "write mod(a, b) for what is left of a division"),
                 _ => Error::at(span, reason),
-            });
+            };
+            push(&mut tokens, foreign(error), &mut at, next.len_utf8());
         }
     }
     tokens.push((Token::End, Span { start: at, end: at }));
-    Ok(tokens)
+    tokens
+}
+
+fn foreign(error: Error) -> Token {
+    Token::Foreign(Box::new(error))
 }
 
 fn push(tokens: &mut Vec<(Token, Span)>, token: Token, at: &mut usize, length: usize) {
@@ -119,7 +130,7 @@ fn push(tokens: &mut Vec<(Token, Span)>, token: Token, at: &mut usize, length: u
 }
 
 /// A number at the start of `rest`. `0..5` is a range, so a dot belongs to the number only if no dot follows.
-fn number(rest: &str, at: usize) -> Result<(Token, usize), Error> {
+fn number(rest: &str, at: usize) -> (Token, usize) {
     let bytes = rest.as_bytes();
     let digits = |mut from: usize| {
         while bytes.get(from).is_some_and(u8::is_ascii_digit) {
@@ -147,23 +158,22 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Error> {
     };
     let text = &rest[..end];
     let token = if real {
-        let value: f64 = text
-            .parse()
-            .map_err(|_| Error::at(span, format!("`{text}` is not a number")))?;
-        if !value.is_finite() {
-            return Err(Error::at(span, format!("`{text}` is too large for a double")));
+        match text.parse::<f64>() {
+            Ok(value) if value.is_finite() => Token::Real(value),
+            Ok(_) => foreign(Error::at(span, format!("`{text}` is too large for a double"))),
+            Err(_) => foreign(Error::at(span, format!("`{text}` is not a number"))),
         }
-        Token::Real(value)
     } else {
-        Token::Int(text.parse().map_err(|_| {
-            Error::with_help(
+        match text.parse() {
+            Ok(value) => Token::Int(value),
+            Err(_) => foreign(Error::with_help(
                 span,
                 format!("`{text}` is too large for an integer"),
                 "write it as a double, with a decimal point",
-            )
-        })?)
+            )),
+        }
     };
-    Ok((token, end))
+    (token, end)
 }
 
 #[cfg(test)]
@@ -171,7 +181,7 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> Vec<Token> {
-        lex(text).unwrap().into_iter().map(|(token, _)| token).collect()
+        lex(text).into_iter().map(|(token, _)| token).collect()
     }
 
     #[test]
@@ -202,13 +212,21 @@ mod tests {
 
     #[test]
     fn what_is_foreign_is_named_with_its_place() {
-        let error = lex("a\n  §").unwrap_err();
+        let [_, Token::Foreign(error), Token::End] = &kinds("a\n  §")[..] else {
+            panic!("three tokens");
+        };
         assert!(
             error
                 .render("m", "a\n  §", "")
                 .starts_with("m:2:3: `§` is not part of the language")
         );
-        assert!(lex("\"open\n").is_err());
-        assert!(lex("99999999999999999999").is_err());
+        assert!(matches!(
+            kinds("\"open\nb")[..],
+            [Token::Foreign(_), Token::Word(_), Token::End]
+        ));
+        assert!(matches!(
+            kinds("99999999999999999999")[..],
+            [Token::Foreign(_), Token::End]
+        ));
     }
 }

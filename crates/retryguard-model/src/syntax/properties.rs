@@ -72,6 +72,8 @@ impl Tokens<'_> {
             match self.peek() {
                 Token::Sign("(" | "[" | "{" | "|[") => depth += 1,
                 Token::Sign(")" | "]" | "}" | "]|") => depth -= 1,
+                // A quotation that is not closed hides the brackets behind it.
+                Token::Foreign(_) => depth = 0,
                 _ => {}
             }
             self.next();
@@ -325,9 +327,6 @@ impl Tokens<'_> {
     }
 
     fn reward_path(&mut self) -> Result<RewardPath, Error> {
-        if self.take_word("F") {
-            return Ok(RewardPath::Reach(self.expression()?));
-        }
         if self.take_word("C") {
             if matches!(self.peek(), Token::Sign("]" | "{")) {
                 return Ok(RewardPath::Total);
@@ -339,16 +338,10 @@ impl Tokens<'_> {
             self.expect_sign("=", "after I")?;
             return Ok(RewardPath::Instant(self.expression()?));
         }
-        if self.take_word("S") {
+        if self.is_word("S") && matches!(self.peek_second(), Token::Sign("]" | "{")) {
+            self.next();
             return Ok(RewardPath::Steady);
         }
-        Err(match self.peek() {
-            Token::Word(word) if matches!(word.as_str(), "X" | "G") => Error::with_help(
-                self.span(),
-                format!("a reward up to the end of a path with `{word}` is not supported"),
-                "ask for the reward up to a set of states, R=? [ F … ]",
-            ),
-            _ => self.unexpected("F, C, C<=t, I=t or S"),
-        })
+        Ok(RewardPath::Path(self.path()?))
     }
 }

@@ -83,9 +83,19 @@ pub(crate) struct Tokens<'a> {
 
 impl<'a> Tokens<'a> {
     pub(crate) fn new(text: &'a str, properties: bool) -> Result<Self, Error> {
+        let tokens = lex(text);
+        // A model is read whole or not at all; of properties, those around what is foreign are read.
+        if !properties
+            && let Some(Token::Foreign(error)) = tokens
+                .iter()
+                .map(|(token, _)| token)
+                .find(|token| matches!(token, Token::Foreign(_)))
+        {
+            return Err((**error).clone());
+        }
         Ok(Tokens {
             text,
-            tokens: lex(text)?,
+            tokens,
             at: 0,
             depth: 0,
             compositions: 0,
@@ -203,6 +213,9 @@ impl<'a> Tokens<'a> {
     }
 
     pub(crate) fn unexpected(&self, wanted: &str) -> Error {
+        if let Token::Foreign(error) = self.peek() {
+            return (**error).clone();
+        }
         let reason = format!("expected {wanted}, found {}", self.peek().describe());
         match self.habit() {
             Some(help) => Error::with_help(self.span(), reason, help),

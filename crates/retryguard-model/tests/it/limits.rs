@@ -244,10 +244,10 @@ fn a_variable_without_a_range_does_not_go_on_for_ever() {
     let error = answer_with(walk, "S=? [ x=0 ]", &Constants::new(), &options).unwrap_err();
     let message = error.render("model.prism", walk, "");
     assert!(
-        message.contains("a variable that has no range still changes after 40000 states"),
+        message.contains("`x` has no range and still changes after 40000 states"),
         "{message}"
     );
-    assert!(message.contains("give the variable a range"), "{message}");
+    assert!(message.contains("give it a range"), "{message}");
     let found = answer_with(walk, "P=? [ F x=5 ]", &Constants::new(), &options);
     assert_eq!(found.unwrap(), [Outcome::Number(1.0)]);
 }

@@ -112,6 +112,36 @@ fn a_refused_property_does_not_stop_its_file() {
     assert_eq!(answers[4].as_ref().unwrap().name.as_deref(), Some("named"));
 }
 
+/// What is not part of the language costs the property that it is in, not its file: a comment in another language's style, a sign, an open
+/// quotation, a number too large.
+#[test]
+fn what_is_foreign_does_not_stop_the_file() {
+    let model = model(&page());
+    let text = "/* two\nlines */ P=? [ F x=3 ];\nP=? [ F x=1 ];\nP=? [ F x % 2 = 1 ];\nS=? [ x=3 ]\nP=? [ F \"low ]\nP=? [ X x=1 ]\nP=? [ F<=99999999999999999999 x=3 ];\nx=0";
+    let answers = ask(&model, text);
+    let messages: Vec<String> = answers
+        .iter()
+        .map(|answer| match answer {
+            Ok(answer) => answer.property.clone(),
+            Err(refused) => refused.error.render("model", "", text),
+        })
+        .collect();
+    let wanted = [
+        "property:1:1: `/*` begins no comment in this language",
+        "P=? [ F x=1 ]",
+        "property:4:11: `%` is not part of the language",
+        "S=? [ x=3 ]",
+        "property:6:9: this quotation is not closed",
+        "P=? [ X x=1 ]",
+        "property:8:10: `99999999999999999999` is too large for an integer",
+        "x=0",
+    ];
+    assert_eq!(messages.len(), wanted.len(), "{messages:#?}");
+    for (found, wanted) in messages.iter().zip(wanted) {
+        assert!(found.starts_with(wanted), "{found}");
+    }
+}
+
 /// A walk on all whole numbers is truncated, and both signs have the same probability.
 #[test]
 fn an_int_needs_no_range() {

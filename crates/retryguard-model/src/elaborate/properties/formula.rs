@@ -137,6 +137,17 @@ impl Linear {
         }
     }
 
+    /// Whether a path that fulfils it (true), or that does not (false), does so after finitely many steps, whatever follows.
+    pub(crate) fn comes_true(&self, wanted: bool) -> bool {
+        match self {
+            Linear::State(_) => true,
+            Linear::Not(a) => a.comes_true(!wanted),
+            Linear::Next(a) => a.comes_true(wanted),
+            Linear::And(a, b) => a.comes_true(wanted) && b.comes_true(wanted),
+            Linear::Until(a, b) => wanted && a.comes_true(true) && b.comes_true(true),
+        }
+    }
+
     /// The conditions that it is made of, in the order of the text.
     pub(crate) fn parts(&self) -> Vec<&Formula> {
         match self {
@@ -178,7 +189,7 @@ impl Operator {
         match self {
             Operator::Next(a, ..) | Operator::ReachReward(_, a) | Operator::Steady(a) => vec![a],
             Operator::Until(a, b, ..) | Operator::NotUntil(a, b, ..) => vec![a, b],
-            Operator::Linear(path) => path.parts(),
+            Operator::Linear(path) | Operator::PathReward(_, path) => path.parts(),
             Operator::TotalReward(_)
             | Operator::Cumulative(..)
             | Operator::Instant(..)
@@ -190,7 +201,7 @@ impl Operator {
         match self {
             Operator::Next(a, ..) | Operator::ReachReward(_, a) | Operator::Steady(a) => vec![a],
             Operator::Until(a, b, ..) | Operator::NotUntil(a, b, ..) => vec![a, b],
-            Operator::Linear(path) => path.parts_mut(),
+            Operator::Linear(path) | Operator::PathReward(_, path) => path.parts_mut(),
             Operator::TotalReward(_)
             | Operator::Cumulative(..)
             | Operator::Instant(..)
@@ -202,6 +213,7 @@ impl Operator {
     pub(crate) fn reward(&self) -> Option<usize> {
         match self {
             Operator::ReachReward(place, _)
+            | Operator::PathReward(place, _)
             | Operator::TotalReward(place)
             | Operator::Cumulative(place, _)
             | Operator::Instant(place, _)
@@ -247,6 +259,8 @@ pub(crate) enum Operator {
     Linear(Linear),
     /// The reward structure by its place.
     ReachReward(usize, Formula),
+    /// Up to the moment at which a path is fulfilled that is so after finitely many steps, if it is at all.
+    PathReward(usize, Linear),
     TotalReward(usize),
     Cumulative(usize, f64),
     Instant(usize, f64),

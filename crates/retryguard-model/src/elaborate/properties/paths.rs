@@ -63,6 +63,57 @@ impl Resolver<'_, '_> {
         })
     }
 
+    /// What is earned up to the moment at which a path is fulfilled.
+    pub(super) fn path_reward(&self, place: usize, path: &ast::Expr) -> Result<Operator, Error> {
+        if !has_path(path) {
+            return Err(Error::with_help(
+                path.span,
+                "a reward needs to be told up to when it is earned",
+                "write R=? [ F … ], R=? [ C ], R=? [ C<=t ], R=? [ I=t ] or R=? [ S ]",
+            ));
+        }
+        let untimed = |lower: f64, upper: Option<f64>| {
+            if lower == 0.0 && upper.is_none() {
+                return Ok(());
+            }
+            Err(Error::with_help(
+                path.span,
+                "a reward up to the end of a path takes no bound on the time",
+                "the reward within a time is R=? [ C<=t ]",
+            ))
+        };
+        let state = |formula: Formula| Box::new(Linear::State(formula));
+        let linear = match self.path(path)? {
+            Operator::Until(Formula::Plain(Expr::Bool(true)), target, lower, upper) => {
+                untimed(lower, upper)?;
+                return Ok(Operator::ReachReward(place, target));
+            }
+            Operator::Until(a, b, lower, upper) => {
+                untimed(lower, upper)?;
+                Linear::Until(state(a), state(b))
+            }
+            Operator::NotUntil(a, b, lower, upper) => {
+                untimed(lower, upper)?;
+                negation(Linear::Until(state(a), state(b)))
+            }
+            Operator::Next(a, lower, upper) => {
+                untimed(lower, upper)?;
+                Linear::Next(state(a))
+            }
+            Operator::Linear(linear) => linear,
+            _ => unreachable!("a path is one operator or several"),
+        };
+        if !linear.comes_true(true) {
+            return Err(Error::with_help(
+                path.span,
+                "a reward is earned up to the moment at which its path is fulfilled, and this path may be fulfilled \
+                 without such a moment",
+                "use F, U and X, without G, W, R or the negation of F and U",
+            ));
+        }
+        Ok(Operator::PathReward(place, linear))
+    }
+
     /// Several path operators, reduced to X and U.
     fn linear(&self, expr: &ast::Expr) -> Result<Linear, Error> {
         if !has_path(expr) {

@@ -19,10 +19,10 @@ use retryguard_core::{
 use retryguard_policy::Service;
 
 use crate::{
-    clock::{Clock, Random},
+    clock::{self, Clock, Random},
     observer::{CallEvent, CallObserver},
     sync::{Apart, AtomicU32, Mutex, MutexGuard, lock},
-    telemetry::Telemetry,
+    telemetry::{Counts, Telemetry},
 };
 
 /// One target: its policy, its machines and its telemetry.
@@ -73,12 +73,22 @@ pub(crate) struct State {
     tickets: u64,
     /// Whose own allowance is used up at the target.
     callers: Callers,
-    /// A number made of the target's name, and when the wall clock is read next.
+    /// A number made of the target's name.
     salt: u64,
+    /// When something is due that is not done with every call: the earlier one of the next two.
+    due: Instant,
     wall_clock_due: Instant,
+    report_due: Instant,
+    /// What the metrics do not know yet.
+    unreported: Counts,
+    /// Which reporter is the present one.
+    reporter: u32,
     /// Calls that wait for a place, and those that have been given one and not yet noticed.
     queue: HashMap<Ticket, Waiting>,
 }
+
+/// How often counts are reported. A scrape of the metrics comes every 10 s or so.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the wall clock is read. NTP steps it rarely, and slews it by 30 ms a minute at most.
 const WALL_CLOCK_EVERY: Duration = Duration::from_secs(60);
@@ -104,11 +114,15 @@ impl Shared {
             tickets: 0,
             callers: Callers::default(),
             salt: salt(&policy.name),
+            due: Instant::ZERO,
             wall_clock_due: now,
+            report_due: Instant::ZERO,
+            unreported: Counts::default(),
+            reporter: 0,
             queue: HashMap::new(),
             policy,
         };
-        state.follow_wall_clock(&clock, now);
+        state.read_wall_clock(&clock, now);
         Self {
             name: state.policy.name.clone(),
             first_guard: state.target.guard_state(),
@@ -188,6 +202,45 @@ impl Shared {
         if let Some(gain) = self.lock().target.gain() {
             self.telemetry().on_gain(&self.name, gain);
         }
+    }
+
+    /// Reports what was counted, and goes on to do so every second while there is something to report. Without a
+    /// runtime, as in a loop that polls by hand, the calls themselves do it.
+    #[cold]
+    pub(crate) fn report(self: &Arc<Self>, due: Due) {
+        self.telemetry().report(due.counts);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let weak = Arc::downgrade(self);
+        runtime.spawn(async move {
+            loop {
+                clock::sleep(REPORT_EVERY).await;
+                let Some(shared) = weak.upgrade() else { return };
+                if !shared.report_again(due.reporter) {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Whether there may be more to report later. The next call begins anew if not.
+    fn report_again(&self, reporter: u32) -> bool {
+        let now = self.clock.now();
+        let counts = {
+            let mut state = self.lock();
+            if state.reporter != reporter {
+                return false;
+            }
+            let counts = state.take_counts(now);
+            if counts == Counts::default() {
+                state.report_due = Instant::ZERO;
+                state.due = Instant::ZERO;
+            }
+            counts
+        };
+        self.telemetry().report(counts);
+        counts != Counts::default()
     }
 
     /// Runs one input of a machine under the lock, then wakes whom it gave a place and tells what changed.
@@ -274,6 +327,23 @@ impl Shared {
     }
 }
 
+/// The last counts are not lost with the target.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let counts = std::mem::take(&mut self.lock().unreported);
+        if let Some(telemetry) = self.telemetry.get() {
+            telemetry.report(counts);
+        }
+    }
+}
+
+/// Counts that are due to be reported, and by whom from then on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Due {
+    counts: Counts,
+    reporter: u32,
+}
+
 /// The state under its lock. Carries the effects of what was done to it out when it is unlocked.
 struct Locked<'a> {
     shared: &'a Shared,
@@ -298,15 +368,56 @@ impl State {
         Ticket(self.tickets)
     }
 
-    /// Reads the wall clock again if that is due: the clients of a target measure together what retries add, by a clock
-    /// that is corrected from time to time.
+    /// A call begins. Gives what is to be reported, where that is due.
     #[inline]
-    pub(crate) fn follow_wall_clock(&mut self, clock: &Clock, now: Instant) {
+    pub(crate) fn on_begin(&mut self, clock: &Clock, now: Instant) -> Option<Due> {
+        self.unreported.under_way += 1;
+        if now < self.due {
+            return None;
+        }
+        self.do_what_is_due(clock, now)
+    }
+
+    /// A call has ended, in whatever way.
+    #[inline]
+    pub(crate) fn on_end(&mut self) {
+        self.unreported.under_way = self.unreported.under_way.saturating_sub(1);
+    }
+
+    /// A call has ended with the success of its first attempt.
+    #[inline]
+    pub(crate) fn on_clean_end(&mut self) {
+        self.on_end();
+        self.unreported.clean += 1;
+    }
+
+    #[cold]
+    fn do_what_is_due(&mut self, clock: &Clock, now: Instant) -> Option<Due> {
         if now >= self.wall_clock_due {
             self.read_wall_clock(clock, now);
         }
+        let due = (now >= self.report_due).then(|| {
+            self.reporter = self.reporter.wrapping_add(1);
+            Due {
+                counts: self.take_counts(now),
+                reporter: self.reporter,
+            }
+        });
+        self.due = self.wall_clock_due.min(self.report_due);
+        due
     }
 
+    /// What is to be reported. The next call does it only if no reporter comes before.
+    fn take_counts(&mut self, now: Instant) -> Counts {
+        let counts = self.unreported;
+        self.unreported.clean = 0;
+        self.report_due = now.after(2 * REPORT_EVERY);
+        self.due = self.wall_clock_due.min(self.report_due);
+        counts
+    }
+
+    /// Reads the wall clock again: the clients of a target measure together what retries add, by a clock that is corrected
+    /// from time to time.
     #[cold]
     fn read_wall_clock(&mut self, clock: &Clock, now: Instant) {
         let salt = self.salt;

@@ -127,6 +127,7 @@ fn abandon<S: Service<R>, R>(
     let now = shared.clock.now();
     let mut attempts = u8::from(opened.is_some());
     shared.with(|state| {
+        state.on_end();
         if let Some(first) = opened {
             first.give_up(&mut state.target, now);
         }
@@ -231,18 +232,18 @@ where
         let now = shared.clock.now();
         *this.began = now;
         *this.told = now;
-        shared.telemetry().on_start();
-        if this.refusal.is_some() {
-            return false;
-        }
-        let (facts, overrides) = (&*this.facts, &*this.overrides);
+        let (facts, overrides, refused) = (&*this.facts, &*this.overrides, this.refusal.is_some());
+        let mut due = None;
         *this.opened = shared.with(|state| {
-            state.follow_wall_clock(&shared.clock, now);
-            if state.holds_callers() {
+            due = state.on_begin(&shared.clock, now);
+            if refused || state.holds_callers() {
                 return None;
             }
             state.target.open(facts, overrides, now)
         });
+        if let Some(due) = due {
+            this.shared.report(due);
+        }
         this.opened.is_some() && self.send_first()
     }
 
@@ -289,7 +290,10 @@ where
         *this.stage = Stage::Over;
         let now = shared.clock.now();
         if let Some(first) = this.opened.take() {
-            shared.with(|state| first.succeed(&mut state.target, now));
+            shared.with(|state| {
+                state.on_clean_end();
+                first.succeed(&mut state.target, now);
+            });
         }
         shared
             .telemetry()

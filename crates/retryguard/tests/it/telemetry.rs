@@ -304,6 +304,30 @@ fn gauges_show_the_state_of_the_moment() {
     assert_eq!(of("retryguard_in_flight", "other"), 1.0);
 }
 
+/// Such calls are counted under the lock and handed on once a second, while the target lives and also after a pause.
+#[test]
+fn calls_that_succeed_at_once_are_reported_within_a_second() {
+    let recorded = recorded(async {
+        let layer = HttpLayer::new(&only(""), "it");
+        let guarded = layer.layer(Scripted::new([status(200)]));
+        for calls in [3, 2] {
+            for _ in 0..calls {
+                guarded.clone().oneshot(get()).await.unwrap();
+            }
+            sleep(60_000).await;
+        }
+        guarded.clone().oneshot(get()).await.unwrap();
+        sleep(1_100).await;
+        // Not told by its end.
+        std::mem::forget(guarded);
+    });
+    let of = |name: &str| value(&recorded, name, &[("target", "it")]);
+    assert_eq!(of("retryguard_calls_total"), 6.0);
+    assert_eq!(of("retryguard_attempts_total"), 6.0);
+    assert_eq!(of("retryguard_successes_total"), 6.0);
+    assert_eq!(of("retryguard_in_flight"), 0.0);
+}
+
 /// The keys in `target, result (success, failure)`.
 fn documented(labels: &str) -> BTreeSet<String> {
     let mut depth = 0_u32;

@@ -132,14 +132,16 @@ where
     fn conclude(self: Pin<&mut Self>, verdict: &Verdict) -> Report {
         let this = self.project();
         *this.stage = Stage::Over;
-        let report = match this.troubled {
-            Some(troubled) => {
-                if troubled.queued {
-                    let ticket = troubled.call.ticket();
-                    this.shared.with(|state| state.forget(ticket));
-                }
-                report(verdict, &troubled.call)
+        let queued = this.troubled.as_ref().filter(|troubled| troubled.queued);
+        let ticket = queued.map(|troubled| troubled.call.ticket());
+        this.shared.with(|state| {
+            state.on_end();
+            if let Some(ticket) = ticket {
+                state.forget(ticket);
             }
+        });
+        let report = match this.troubled {
+            Some(troubled) => report(verdict, &troubled.call),
             None => Report::CLEAN,
         };
         let took = this.told.nanos_since(*this.began);

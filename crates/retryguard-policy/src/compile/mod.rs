@@ -133,11 +133,12 @@ fn body_timeout(all: &written::Service) -> Option<Duration> {
         return written.value.0;
     }
     let attempt = all.attempt_timeout.as_ref().and_then(|timeout| timeout.value.0);
-    let whole = || match &all.deadline {
+    let whole = match &all.deadline {
         Some(deadline) => deadline.value.0,
         None => retryguard_core::call::Settings::default().deadline,
     };
-    attempt.or_else(whole)
+    // The deadline bounds an attempt too, whatever its own timeout says.
+    attempt.into_iter().chain(whole).min()
 }
 
 /// The bulkhead: adaptive beside a guard that measures where nothing is written, and as it is written otherwise.

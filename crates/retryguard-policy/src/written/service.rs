@@ -112,8 +112,8 @@ section! {
             request; a thousand calls under way keep 64 MiB at most";
         /// Whether requests carry the `retryguard-*` headers. Switch it off for third parties.
         "tags" tags: bool => "true", "deadlines and criticality must reach every hop to protect the services behind the first one, and the services of a policy are usually your own";
-        /// How long a response body may pause before it is given up. By default as long as an attempt may take, or the whole
-        /// call if attempts have no timeout. The caller's own deadline always ends a body.
+        /// How long a response body may pause before it is given up. By default as long as an attempt may take: the shorter
+        /// of `attemptTimeout` and `deadline`. The caller's own deadline always ends a body.
         "bodyTimeout" body_timeout: OrOff<Duration> where MILLI..=DAY => "", "a stalled body blocks its caller like a missing answer does; a body that makes progress may be long";
         /// The criticality of calls that do not state one themselves.
         "criticality" criticality: Criticality => "critical", "most calls are made while a person waits; background work must be marked as such";

@@ -50,6 +50,8 @@ async fn a_body_that_stalls_ends_with_the_attempts_time_or_the_callers_deadline(
         // Long enough for the head on a busy machine.
         ("attemptTimeout: 500ms", None),
         ("deadline: 500ms", None),
+        // The longer timeout of the attempt held the caller.
+        ("attemptTimeout: 1m, deadline: 500ms", None),
         ("bodyTimeout: 500ms", None),
         ("bodyTimeout: off", Some(Duration::from_millis(500))),
     ] {

@@ -54,6 +54,11 @@ pub enum EndpointError {
     /// It is not a URL with a host.
     #[error("`{0}` is not a base URL; write one such as http://10.0.0.1:8080")]
     NotABase(String),
+    /// It has a name or a password. The base is the endpoint's name in metrics, events and `Debug`, and reqwest would not send them.
+    #[error(
+        "a base URL has no user name and no password; send them as a header of each request, for example with `basic_auth`"
+    )]
+    Credentials,
     /// It is one of `https`, and this program's reqwest has no TLS.
     #[error("the endpoint is https and {}", tls::advice!())]
     NoTls,
@@ -73,12 +78,15 @@ impl Client {
     /// Adds an endpoint by its base URL, which is used at once.
     ///
     /// # Errors
-    /// If it is not a URL with a host, if it needs TLS that is not there, if there are too many, or if the client was not made for endpoints.
+    /// If it is not a URL with a host, if it has a user name or a password, if it needs TLS that is not there, if there are too many, or if the client was not made for endpoints.
     pub fn insert_endpoint(&self, base: &str) -> Result<(), EndpointError> {
         let not_a_base = || EndpointError::NotABase(base.to_owned());
         let url: Url = base.parse().map_err(|_| not_a_base())?;
         if !url.has_host() {
             return Err(not_a_base());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(EndpointError::Credentials);
         }
         if tls::is_missing_for(&url) {
             return Err(EndpointError::NoTls);

@@ -19,6 +19,13 @@ pub(super) fn read(path: &Path) -> Result<String, RemoteError> {
         path: path.to_owned(),
         error,
     };
+    // Opening a named pipe would wait for a writer, and block a thread of the runtime.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(failed(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        )));
+    }
     let file = std::fs::File::open(path).map_err(failed)?;
     let mut text = String::new();
     file.take(LARGEST as u64 + 1)

@@ -61,6 +61,12 @@ pub enum RemoteError {
         /// The limit.
         limit: usize,
     },
+    /// The policy is empty. Read as a policy it would be all defaults; it is most often a file that is being written, or an
+    /// answer that got lost.
+    #[error(
+        "the policy is empty; write `services: {{}}` for a policy of defaults, and replace a file by renaming another one over it"
+    )]
+    Empty,
     /// The text is not a policy.
     #[error("the policy is wrong:\n{0}")]
     Wrong(#[source] Diagnostics),
@@ -117,7 +123,7 @@ impl LivePolicy {
     }
 
     fn start(source: String, text: &str) -> Result<Self, RemoteError> {
-        let policy = Arc::new(Policy::parse(text).map_err(RemoteError::Wrong)?);
+        let policy = parse(text)?;
         tell(&policy, 1.0);
         let state = State {
             policy,
@@ -211,9 +217,9 @@ impl std::fmt::Debug for LivePolicy {
 impl Inner {
     /// Takes a new text in: puts its policy in force, or refuses it loudly. Says how long to wait for the next.
     pub(super) fn offer(&self, text: &str) {
-        let policy = match Policy::parse(text) {
-            Ok(policy) => Arc::new(policy),
-            Err(mistakes) => return self.refuse(&RemoteError::Wrong(mistakes)),
+        let policy = match parse(text) {
+            Ok(policy) => policy,
+            Err(error) => return self.refuse(&error),
         };
         let mut state = self.lock();
         if policy.digest() == state.policy.digest() {
@@ -249,6 +255,14 @@ impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn parse(text: &str) -> Result<Arc<Policy>, RemoteError> {
+    let is_empty = |line: &str| matches!(line.trim(), "" | "---") || line.trim().starts_with('#');
+    if text.lines().all(is_empty) {
+        return Err(RemoteError::Empty);
+    }
+    Policy::parse(text).map(Arc::new).map_err(RemoteError::Wrong)
 }
 
 fn tell(policy: &Policy, value: f64) {

@@ -19,7 +19,7 @@ use retryguard::{
     Policy,
     endpoints::{EndpointStatus, Endpoints, TooManyEndpoints},
     for_http::{BaseUri, HttpEndpoints, ReplayBody},
-    for_reqwest::Client,
+    for_reqwest::{Client, EndpointError},
     protocol::Plain,
 };
 use tower::{ServiceExt, service_fn, util::BoxCloneService};
@@ -302,4 +302,20 @@ fn at_the_limit_another_endpoint_is_an_error() {
     assert_eq!(error, TooManyEndpoints);
     assert!(error.to_string().contains("4096"), "{error}");
     endpoints.insert("0", ()).unwrap();
+}
+
+/// They stood in a label of the metrics, in events and in `Debug`, and were never sent.
+#[test]
+fn a_base_with_a_password_is_refused() {
+    let client = Client::with_endpoints(&Policy::default(), "it", &[]).unwrap();
+    for base in [
+        "http://user:s3cret@10.0.0.1/",
+        "http://user@10.0.0.1/",
+        "http://:s3cret@10.0.0.1/",
+    ] {
+        let error = client.insert_endpoint(base).unwrap_err();
+        assert!(matches!(error, EndpointError::Credentials), "{error:?}");
+        assert!(!format!("{error} {error:?}").contains("s3cret"));
+    }
+    assert!(client.endpoints().is_empty());
 }

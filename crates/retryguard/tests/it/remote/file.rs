@@ -66,9 +66,12 @@ async fn a_wrong_policy_is_refused_and_the_last_good_one_stays() {
     fs::write(&path, text(2)).unwrap();
     let live = LivePolicy::file(&path).unwrap();
     let digest = live.policy().digest().to_owned();
-    let bad: [&[u8]; 4] = [
+    // Nothing but comments was a policy of defaults, which a file is for a moment while it is written.
+    let bad: [&[u8]; 6] = [
         WRONG.as_bytes(),
         b"",
+        b"\n",
+        b"---\n# The policy of the shop.\n",
         b"\xff\xfe not text",
         &[b' '; (1 << 20) + 1],
     ];
@@ -92,6 +95,11 @@ async fn a_program_does_not_start_without_a_policy() {
     let absent = LivePolicy::file(&path).unwrap_err();
     assert!(matches!(absent, RemoteError::File { .. }), "{absent}");
     assert!(absent.to_string().contains("policy.yaml"), "{absent}");
+    fs::write(&path, "# soon\n").unwrap();
+    let empty = LivePolicy::file(&path).unwrap_err();
+    assert!(matches!(empty, RemoteError::Empty), "{empty}");
+    fs::write(&path, "services: {}\n").unwrap();
+    assert!(LivePolicy::file(&path).is_ok(), "what the error proposes");
     fs::write(&path, WRONG).unwrap();
     let wrong = LivePolicy::file(&path).unwrap_err().to_string();
     assert!(
@@ -152,4 +160,17 @@ async fn the_file_is_not_watched_once_no_reader_is_left() {
         "it",
         "the layer keeps the policy that it has"
     );
+}
+
+/// Opening a named pipe waits for a writer: a thread of the runtime stood still, and with it a program of one thread.
+#[test]
+fn a_named_pipe_in_the_place_of_the_file_blocks_no_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.yaml");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let (said, hears) = std::sync::mpsc::channel();
+    std::thread::spawn(move || said.send(LivePolicy::file(path).err()));
+    let error = hears.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(matches!(error, Some(RemoteError::File { .. })), "{error:?}");
 }

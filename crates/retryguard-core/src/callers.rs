@@ -12,6 +12,8 @@ use crate::time::Instant;
 #[derive(Debug, Clone, Default)]
 pub struct Callers {
     until: BTreeMap<u64, Instant>,
+    /// When the longest wait is over.
+    last: Instant,
 }
 
 impl Callers {
@@ -19,7 +21,7 @@ impl Callers {
     /// request that the target refuses.
     pub const MOST: usize = 1024;
 
-    /// Whether no caller is held back. Callers whose time is over still count until they are asked for.
+    /// Whether no caller is held back. Callers whose time is over still count until a caller is asked for.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -33,10 +35,16 @@ impl Callers {
         }
         let until = self.until.entry(caller).or_insert(now);
         *until = now.after(wait).max(*until);
+        self.last = self.last.max(*until);
     }
 
-    /// How long a caller must still stay away; `None` if it may pass.
+    /// How long a caller must still stay away; `None` if it may pass. Once all waits are over, all callers are forgotten:
+    /// most of them never come back.
     pub fn holds(&mut self, caller: u64, now: Instant) -> Option<Duration> {
+        if now >= self.last {
+            self.until.clear();
+            return None;
+        }
         let until = *self.until.get(&caller)?;
         if now < until {
             return Some(now.until(until));
@@ -78,6 +86,21 @@ mod tests {
         assert_eq!(callers.holds(2, at(10)), None);
         assert_eq!(callers.holds(1, at(30)), None);
         assert!(callers.is_empty(), "forgotten once asked for");
+    }
+
+    /// One caller that never came back kept every call of the others off the short way, for ever.
+    #[test]
+    fn callers_that_never_come_back_are_forgotten_after_their_wait() {
+        let mut callers = Callers::default();
+        callers.hold(1, Duration::from_secs(30), at(0));
+        callers.hold(2, Duration::from_secs(10), at(0));
+        assert_eq!(callers.holds(7, at(29)), None);
+        assert!(!callers.is_empty());
+        assert!(callers.holds(1, at(29)).is_some());
+        assert_eq!(callers.holds(7, at(30)), None);
+        assert!(callers.is_empty());
+        callers.hold(1, Duration::from_secs(5), at(40));
+        assert!(callers.holds(1, at(41)).is_some());
     }
 
     #[test]

@@ -79,8 +79,11 @@ pub(crate) struct State {
     due: Instant,
     wall_clock_due: Instant,
     report_due: Instant,
-    /// What the metrics do not know yet.
-    unreported: Counts,
+    /// Calls that have begun and not ended, and how many of them the metrics know of.
+    under_way: u32,
+    reported: u32,
+    /// Calls that have succeeded at once and that the metrics do not know of.
+    clean: u64,
     /// Which reporter is the present one.
     reporter: u32,
     /// Calls that wait for a place, and those that have been given one and not yet noticed.
@@ -117,7 +120,9 @@ impl Shared {
             due: Instant::ZERO,
             wall_clock_due: now,
             report_due: Instant::ZERO,
-            unreported: Counts::default(),
+            under_way: 0,
+            reported: 0,
+            clean: 0,
             reporter: 0,
             queue: HashMap::new(),
             policy,
@@ -143,13 +148,21 @@ impl Shared {
         /// Which policy, by its settings (the clones of a policy share them), and which service. The settings are kept, so
         /// that no other policy gets their address.
         type Known = Vec<(Arc<retryguard_core::target::Settings>, Weak<Shared>)>;
-        static KNOWN: StdMutex<BTreeMap<String, Known>> = StdMutex::new(BTreeMap::new());
+        /// The targets by their names, and how many names there may be before those without a layer are looked for:
+        /// a program with a target for each of its tenants would otherwise search all of them with each new one.
+        static KNOWN: StdMutex<(BTreeMap<String, Known>, usize)> = StdMutex::new((BTreeMap::new(), 0));
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, layers| {
+        let (known, most) = &mut *known;
+        let forget = |layers: &mut Known| {
             layers.retain(|(_, shared)| shared.strong_count() > 0);
             !layers.is_empty()
-        });
+        };
+        if known.len() >= *most {
+            known.retain(|_, layers| forget(layers));
+            *most = 2 * known.len() + 8;
+        }
         let layers = known.entry(policy.name.clone()).or_default();
+        forget(layers);
         let same = layers
             .iter()
             .filter(|(settings, _)| Arc::ptr_eq(settings, &policy.target))
@@ -227,20 +240,19 @@ impl Shared {
     /// Whether there may be more to report later. The next call begins anew if not.
     fn report_again(&self, reporter: u32) -> bool {
         let now = self.clock.now();
-        let counts = {
-            let mut state = self.lock();
-            if state.reporter != reporter {
-                return false;
-            }
-            let counts = state.take_counts(now);
-            if counts == Counts::default() {
-                state.report_due = Instant::ZERO;
-                state.due = Instant::ZERO;
-            }
-            counts
-        };
+        let mut state = self.lock();
+        if state.reporter != reporter {
+            return false;
+        }
+        let counts = state.take_counts(now);
+        let goes_on = state.under_way > 0 || counts != Counts::default();
+        if !goes_on {
+            state.report_due = Instant::ZERO;
+            state.due = Instant::ZERO;
+        }
+        drop(state);
         self.telemetry().report(counts);
-        counts != Counts::default()
+        goes_on
     }
 
     /// Runs one input of a machine under the lock, then wakes whom it gave a place and tells what changed.
@@ -330,7 +342,7 @@ impl Shared {
 /// The last counts are not lost with the target.
 impl Drop for Shared {
     fn drop(&mut self) {
-        let counts = std::mem::take(&mut self.lock().unreported);
+        let counts = self.lock().take_counts(Instant::NEVER);
         if let Some(telemetry) = self.telemetry.get() {
             telemetry.report(counts);
         }
@@ -371,7 +383,7 @@ impl State {
     /// A call begins. Gives what is to be reported, where that is due.
     #[inline]
     pub(crate) fn on_begin(&mut self, clock: &Clock, now: Instant) -> Option<Due> {
-        self.unreported.under_way += 1;
+        self.under_way += 1;
         if now < self.due {
             return None;
         }
@@ -381,14 +393,14 @@ impl State {
     /// A call has ended, in whatever way.
     #[inline]
     pub(crate) fn on_end(&mut self) {
-        self.unreported.under_way = self.unreported.under_way.saturating_sub(1);
+        self.under_way = self.under_way.saturating_sub(1);
     }
 
     /// A call has ended with the success of its first attempt.
     #[inline]
     pub(crate) fn on_clean_end(&mut self) {
         self.on_end();
-        self.unreported.clean += 1;
+        self.clean += 1;
     }
 
     #[cold]
@@ -409,11 +421,13 @@ impl State {
 
     /// What is to be reported. The next call does it only if no reporter comes before.
     fn take_counts(&mut self, now: Instant) -> Counts {
-        let counts = self.unreported;
-        self.unreported.clean = 0;
         self.report_due = now.after(2 * REPORT_EVERY);
         self.due = self.wall_clock_due.min(self.report_due);
-        counts
+        Counts {
+            under_way: i64::from(self.under_way)
+                - i64::from(std::mem::replace(&mut self.reported, self.under_way)),
+            clean: std::mem::take(&mut self.clean),
+        }
     }
 
     /// Reads the wall clock again: the clients of a target measure together what retries add, by a clock that is corrected

@@ -183,8 +183,9 @@ const NUMBERED: usize = 8;
 /// tenth of its cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Calls that have begun and not ended.
-    pub(crate) under_way: u32,
+    /// Calls under way, less those that were reported before. Not their number: another target of the same name, by another
+    /// policy, has the same gauge.
+    pub(crate) under_way: i64,
     /// Calls that have succeeded at once.
     pub(crate) clean: u64,
 }
@@ -252,7 +253,7 @@ impl Telemetry {
 
     /// What calls have counted: see [`Counts`].
     pub(crate) fn report(&self, counts: Counts) {
-        self.in_flight.set(f64::from(counts.under_way));
+        self.in_flight.increment(counts.under_way as f64);
         self.attempts[0].increment(counts.clean);
         self.success.increment(counts.clean);
         self.successes[0].increment(counts.clean);

@@ -317,15 +317,20 @@ fn calls_that_succeed_at_once_are_reported_within_a_second() {
             sleep(60_000).await;
         }
         guarded.clone().oneshot(get()).await.unwrap();
+        // Another target of the same name, by another policy, has the same gauge.
+        let other = HttpLayer::new(&only(""), "it").layer(Scripted::new([silence()]));
+        let mut held = Box::pin(other.oneshot(get()));
+        let answered = tokio::time::timeout(Duration::from_millis(5), &mut held).await;
+        assert!(answered.is_err());
         sleep(1_100).await;
-        // Not told by its end.
-        std::mem::forget(guarded);
+        // Not told by their ends.
+        std::mem::forget((guarded, held));
     });
     let of = |name: &str| value(&recorded, name, &[("target", "it")]);
     assert_eq!(of("retryguard_calls_total"), 6.0);
     assert_eq!(of("retryguard_attempts_total"), 6.0);
     assert_eq!(of("retryguard_successes_total"), 6.0);
-    assert_eq!(of("retryguard_in_flight"), 0.0);
+    assert_eq!(of("retryguard_in_flight"), 1.0);
 }
 
 /// The keys in `target, result (success, failure)`.

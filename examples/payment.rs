@@ -3,7 +3,7 @@
 //! `cargo run -p retryguard-examples --example payment`
 //!
 //! The server runs in a process of its own and is killed twice: before it has committed a payment, and after it
-//! has committed one but before it has answered. The client knows nothing of it: its policy adds a key and
+//! has committed one but before it has answered. The client does not notice: its policy adds a key and
 //! retries. In the end there are two payments and two receipts.
 
 use std::{path::Path, process::Stdio, time::Duration};

@@ -110,7 +110,7 @@ impl Chromium {
         );
     }
 
-    /// What the page is told of the user's wish: `light` or `dark`.
+    /// The colour scheme that the browser reports to the page: `light` or `dark`.
     pub fn color_scheme(&self, wish: &str) {
         self.develop(
             "Emulation.setEmulatedMedia",

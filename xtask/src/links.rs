@@ -9,7 +9,7 @@ use crate::pages;
 
 const CONTENTS: &str = "docs/SUMMARY.md";
 
-/// Fails on a link that leads nowhere, on a page that the book does not list, and on a file that ARCHITECTURE.md names in vain.
+/// Fails on a link that leads nowhere, on a page that the book does not list, and on a file of ARCHITECTURE.md that does not exist.
 ///
 /// # Errors
 /// With every such place.

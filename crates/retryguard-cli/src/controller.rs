@@ -80,7 +80,7 @@ pub(crate) struct Status {
     /// Where it listens.
     #[arg(long, default_value = "http://127.0.0.1:9464")]
     address: String,
-    /// The file with the token that it wants.
+    /// The file with the bearer token that its port requires.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The certificates to trust, as PEM; those of the machine where none is given.

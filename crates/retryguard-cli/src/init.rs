@@ -22,7 +22,7 @@ pub(crate) struct Init {
     /// A service of yours that others call. May be given more than once.
     #[arg(long = "service", value_name = "NAME")]
     services: Vec<String>,
-    /// Who calls whom, such as orders:payments. May be given more than once.
+    /// Which service calls which, such as orders:payments. May be given more than once.
     #[arg(long = "calls", value_name = "FROM:TO")]
     calls: Vec<String>,
     /// Services whose requests must not be done twice, and that honour idempotency keys.

@@ -74,8 +74,8 @@ pub(crate) struct Waiter {
 
 /// The answer to [`Bulkhead::acquire`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// There is a place, and it is taken now.
+pub enum Acquired {
+    /// There was a free place: it belongs to this ticket now.
     Taken,
     /// The ticket stands in the queue; [`Bulkhead::grant`] will name it.
     Queued,
@@ -307,7 +307,7 @@ impl<S: AsRef<Settings>> Bulkhead<S> {
 
     /// Takes a place, joins the queue, or is refused.
     #[inline]
-    pub fn acquire(&mut self, ticket: Ticket) -> Result<Place, Refusal> {
+    pub fn acquire(&mut self, ticket: Ticket) -> Result<Acquired, Refusal> {
         let waiter = Waiter {
             ticket,
             deadline: Instant::NEVER,
@@ -318,14 +318,14 @@ impl<S: AsRef<Settings>> Bulkhead<S> {
 
     /// The same for an attempt with a deadline, at a time.
     #[inline]
-    pub(crate) fn acquire_for(&mut self, waiter: Waiter, now: Instant) -> Result<Place, Refusal> {
+    pub(crate) fn acquire_for(&mut self, waiter: Waiter, now: Instant) -> Result<Acquired, Refusal> {
         if self.try_acquire_at(now) {
-            return Ok(Place::Taken);
+            return Ok(Acquired::Taken);
         }
         if let Some(limiter) = &mut self.limiter {
             if waiter.inner && self.taken < limiter.inner_places() {
                 self.take(now);
-                return Ok(Place::Taken);
+                return Ok(Acquired::Taken);
             }
             limiter.on_met();
             if waiter.inner {
@@ -338,7 +338,7 @@ impl<S: AsRef<Settings>> Bulkhead<S> {
         }
         let queue = self.queue.get_or_insert_default();
         queue.join(waiter.ticket, waiter.deadline, now);
-        Ok(Place::Queued)
+        Ok(Acquired::Queued)
     }
 
     /// Gives a place back. The driver then asks [`Bulkhead::grant`] which call is next.

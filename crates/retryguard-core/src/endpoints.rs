@@ -111,9 +111,9 @@ const FAILING: f64 = 0.5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub u64);
 
-/// What an attempt wants of the choice.
+/// What the selection of an endpoint for one attempt depends on.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Ask<'a> {
+pub struct Selection<'a> {
     /// The endpoints that the call has tried.
     pub tried: &'a [Id],
     /// Whether the call can be sent again if this attempt fails. Only such attempts try an endpoint that was left out, unless
@@ -156,7 +156,7 @@ pub struct Endpoints {
 #[derive(Debug, Clone)]
 struct Entry {
     id: Id,
-    place: Place,
+    membership: Membership,
     epoch: u32,
     under_way: u32,
     record: Record,
@@ -166,7 +166,7 @@ struct Entry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Membership {
     In,
     Out {
         until: Instant,
@@ -178,13 +178,13 @@ enum Place {
 
 impl Entry {
     fn is_in(&self) -> bool {
-        self.place == Place::In
+        self.membership == Membership::In
     }
 
     /// When it is to be tried, if it is out and no trial is under way.
     fn due(&self) -> Option<Instant> {
-        match self.place {
-            Place::Out {
+        match self.membership {
+            Membership::Out {
                 until, trying: false, ..
             } => Some(until),
             _ => None,
@@ -221,7 +221,7 @@ impl Endpoints {
         self.next += 1;
         self.entries.push(Entry {
             id,
-            place: Place::In,
+            membership: Membership::In,
             epoch: 0,
             under_way: 0,
             record: Record::default(),
@@ -271,10 +271,10 @@ impl Endpoints {
         let now = now.max(self.latest);
         self.entries.iter().map(move |entry| Status {
             endpoint: entry.id,
-            state: match entry.place {
-                Place::In => State::In,
-                Place::Out { until, .. } if now < until => State::Out { until },
-                Place::Out { .. } => State::Trial,
+            state: match entry.membership {
+                Membership::In => State::In,
+                Membership::Out { until, .. } if now < until => State::Out { until },
+                Membership::Out { .. } => State::Trial,
             },
             under_way: entry.under_way,
             failure_share: entry.record.share(),
@@ -293,14 +293,19 @@ impl Endpoints {
     }
 
     /// Where an attempt goes; `None` if there is no endpoint.
-    pub fn choose(&mut self, ask: Ask<'_>, now: Instant, chance: &mut impl Chance) -> Option<Sent> {
+    pub fn choose(
+        &mut self,
+        selection: Selection<'_>,
+        now: Instant,
+        chance: &mut impl Chance,
+    ) -> Option<Sent> {
         self.latest = self.latest.max(now);
-        let at = match self.trial(&ask) {
+        let at = match self.trial(&selection) {
             Some(at) => at,
-            None => self.among(&ask, chance)?,
+            None => self.among(&selection, chance)?,
         };
         let entry = &mut self.entries[at];
-        if let Place::Out { trying, .. } = &mut entry.place {
+        if let Membership::Out { trying, .. } = &mut entry.membership {
             *trying = true;
         }
         entry.under_way += 1;
@@ -312,13 +317,13 @@ impl Endpoints {
     }
 
     /// The endpoint that has waited longest for a trial, if this attempt may be one.
-    fn trial(&self, ask: &Ask<'_>) -> Option<usize> {
-        if self.out == 0 || !ask.tried.is_empty() {
+    fn trial(&self, selection: &Selection<'_>) -> Option<usize> {
+        if self.out == 0 || !selection.tried.is_empty() {
             return None;
         }
         let due = |entry: &Entry| {
             let due = entry.due()?;
-            let from = if ask.repeatable {
+            let from = if selection.repeatable {
                 due
             } else {
                 due.after(entry.span)
@@ -334,11 +339,11 @@ impl Endpoints {
     }
 
     /// The less busy of two that are in and, if there are such, were not tried.
-    fn among(&self, ask: &Ask<'_>, chance: &mut impl Chance) -> Option<usize> {
-        if self.out == 0 && ask.tried.is_empty() {
+    fn among(&self, selection: &Selection<'_>, chance: &mut impl Chance) -> Option<usize> {
+        if self.out == 0 && selection.tried.is_empty() {
             return self.less_busy(self.entries.len(), Some, chance);
         }
-        let fresh = |entry: &Entry| entry.is_in() && !ask.tried.contains(&entry.id);
+        let fresh = |entry: &Entry| entry.is_in() && !selection.tried.contains(&entry.id);
         let used = |entry: &Entry| entry.is_in();
         for wanted in [&fresh as &dyn Fn(&Entry) -> bool, &used] {
             let eligible: Vec<usize> = (0..self.entries.len())
@@ -408,7 +413,7 @@ impl Endpoints {
     #[expect(clippy::needless_pass_by_value, reason = "an attempt is given back once")]
     pub fn on_abandon(&mut self, sent: Sent) {
         if let Some((_, entry)) = self.give_back(&sent)
-            && let Place::Out { trying, .. } = &mut entry.place
+            && let Membership::Out { trying, .. } = &mut entry.membership
         {
             *trying = false;
         }
@@ -427,15 +432,15 @@ impl Endpoints {
         let Some((at, entry)) = self.give_back(sent) else {
             return;
         };
-        match &mut entry.place {
-            Place::In => {
+        match &mut entry.membership {
+            Membership::In => {
                 entry.record.add(failed);
                 if failed {
                     self.compare(at);
                 }
             }
-            Place::Out { .. } if failed => self.leave_out(at, Reason::TrialFailed),
-            Place::Out { trying, passed, .. } => {
+            Membership::Out { .. } if failed => self.leave_out(at, Reason::TrialFailed),
+            Membership::Out { trying, passed, .. } => {
                 *trying = false;
                 *passed += 1;
                 if *passed >= TRIALS {
@@ -495,7 +500,7 @@ impl Endpoints {
         };
         self.out += usize::from(entry.is_in());
         entry.epoch = entry.epoch.wrapping_add(1);
-        entry.place = Place::Out {
+        entry.membership = Membership::Out {
             until: now.after(entry.span),
             trying: false,
             passed: 0,
@@ -511,7 +516,7 @@ impl Endpoints {
     fn bring_back(&mut self, at: usize, reason: Reason) {
         let entry = &mut self.entries[at];
         entry.epoch = entry.epoch.wrapping_add(1);
-        entry.place = Place::In;
+        entry.membership = Membership::In;
         entry.record = Record::default();
         entry.back = self.latest;
         let endpoint = entry.id;
@@ -534,9 +539,9 @@ impl Endpoints {
     /// Brings back those whose time is over first, until not too many are out.
     fn keep_bound(&mut self) {
         while self.out > self.allowed_out() {
-            let until = |entry: &Entry| match entry.place {
-                Place::In => None,
-                Place::Out { until, .. } => Some(until),
+            let until = |entry: &Entry| match entry.membership {
+                Membership::In => None,
+                Membership::Out { until, .. } => Some(until),
             };
             let out = self.entries.iter().enumerate();
             let first = out.filter_map(|(at, entry)| Some((until(entry)?, at))).min();

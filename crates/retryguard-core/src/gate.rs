@@ -13,7 +13,7 @@ use crate::{
 /// How a target's hints are obeyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Whom a Retry-After holds back.
+    /// Which calls a Retry-After holds back.
     pub scope: Scope,
     /// The longest Retry-After that is obeyed. A target that answers with a day must not take a client
     /// out of service for one.
@@ -24,7 +24,7 @@ pub struct Settings {
     pub no_retry_for: Duration,
 }
 
-/// Whom a Retry-After holds back.
+/// Which calls a Retry-After holds back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Every call to the target of the same or a lower criticality.
@@ -53,12 +53,12 @@ impl Default for Settings {
 #[derive(Debug, Clone)]
 pub struct Gate<S = Settings> {
     settings: S,
-    /// What the target has asked. On the heap: most targets never ask for anything, and a large simulation has many.
-    asked: Option<Box<Asked>>,
+    /// What the target has asked for. On the heap: most targets never ask for anything, and a large simulation has many.
+    asked: Option<Box<Holds>>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Asked {
+struct Holds {
     /// Until when first attempts of each criticality are held back.
     firsts_until: [Instant; Criticality::ALL.len()],
     /// Until when retries and hedges of each criticality are held back.
@@ -131,7 +131,7 @@ impl<S: AsRef<Settings>> Gate<S> {
 
     /// Whether every first attempt may pass.
     pub(crate) fn is_open(&self, now: Instant) -> bool {
-        let held = |asked: &Asked| asked.firsts_until.iter().any(|until| now < *until);
+        let held = |asked: &Holds| asked.firsts_until.iter().any(|until| now < *until);
         self.settings.as_ref().scope != Scope::Target || !self.asked.as_deref().is_some_and(held)
     }
 

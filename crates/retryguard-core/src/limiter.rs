@@ -111,12 +111,12 @@ pub(crate) struct Limiter {
     /// The share of recent attempts that failed in a way that load can cause.
     failing: f32,
     /// Made once attempts time out or fail. On the heap: most clients of a large simulation never meet that.
-    trouble: Option<Box<Trouble>>,
+    failures: Option<Box<FailureState>>,
 }
 
-/// What is known only where attempts fail.
+/// What is kept only once attempts have failed.
 #[derive(Debug, Clone, Default)]
-struct Trouble {
+struct FailureState {
     abandoned: Abandoned,
     /// Made when some attempts fail.
     profile: Option<Box<Profile>>,
@@ -189,7 +189,7 @@ impl Limiter {
             share_settled: Instant::ZERO,
             in_a_row: 0,
             failing: 0.0,
-            trouble: None,
+            failures: None,
         }
     }
 
@@ -205,7 +205,7 @@ impl Limiter {
         reason = "a cast from a double saturates"
     )]
     pub(crate) fn places(&self) -> u32 {
-        if self.limit == f64::INFINITY && self.trouble.is_none() {
+        if self.limit == f64::INFINITY && self.failures.is_none() {
             return self.settings.most.max(1);
         }
         let limit = self.limit.min(f64::from(self.settings.most));
@@ -215,9 +215,9 @@ impl Limiter {
     /// As many attempts under way as were found to serve most; infinite where nothing was found.
     #[inline]
     fn best(&self) -> f64 {
-        self.trouble.as_ref().map_or(f64::INFINITY, |trouble| {
-            let by_profile = trouble.profile.as_ref().map_or(f64::INFINITY, |it| it.bound());
-            let by_experiment = trouble
+        self.failures.as_ref().map_or(f64::INFINITY, |failures| {
+            let by_profile = failures.profile.as_ref().map_or(f64::INFINITY, |it| it.bound());
+            let by_experiment = failures
                 .experiment
                 .as_ref()
                 .map_or(f64::INFINITY, Experiment::level);
@@ -228,9 +228,9 @@ impl Limiter {
     /// Places that are taken by attempts which were given up; none while there is no limit.
     #[inline]
     pub(crate) fn abandoned(&self, now: Instant) -> u32 {
-        match &self.trouble {
-            Some(trouble) if self.limit < f64::INFINITY && now < trouble.abandoned.until => {
-                trouble.abandoned.count
+        match &self.failures {
+            Some(failures) if self.limit < f64::INFINITY && now < failures.abandoned.until => {
+                failures.abandoned.count
             }
             _ => 0,
         }
@@ -239,9 +239,9 @@ impl Limiter {
     /// When the last of them is forgotten; long ago where they take no place.
     #[inline]
     pub(crate) fn abandoned_until(&self) -> Instant {
-        match &self.trouble {
-            Some(trouble) if self.limit < f64::INFINITY && trouble.abandoned.count > 0 => {
-                trouble.abandoned.until
+        match &self.failures {
+            Some(failures) if self.limit < f64::INFINITY && failures.abandoned.count > 0 => {
+                failures.abandoned.until
             }
             _ => Instant::ZERO,
         }
@@ -384,12 +384,12 @@ impl Limiter {
             _ => 0,
         };
         self.failing += (f32::from(u8::from(end != End::Success)) - self.failing) * FAILURES;
-        let profiled = self.trouble.as_ref().is_some_and(|it| it.profile.is_some());
+        let profiled = self.failures.as_ref().is_some_and(|it| it.profile.is_some());
         if profiled || (self.failing > SOME && taken > 1) {
             self.note_profile(ended, taken, now);
         }
         f64::from(self.failing) > experiment::MANY
-            || self.trouble.as_ref().is_some_and(|it| it.experiment.is_some())
+            || self.failures.as_ref().is_some_and(|it| it.experiment.is_some())
     }
 
     /// Follows the share of attempts that were not answered in time. A success that was fast shows that no queue stands before
@@ -405,9 +405,9 @@ impl Limiter {
 
     #[inline]
     fn note_abandoned(&mut self, ended: &Ended, pace: &Pace, now: Instant) {
-        match (ended.end, &mut self.trouble) {
-            (End::TimedOut, trouble) => {
-                let known = &mut trouble.get_or_insert_default().abandoned;
+        match (ended.end, &mut self.failures) {
+            (End::TimedOut, failures) => {
+                let known = &mut failures.get_or_insert_default().abandoned;
                 let before = if now < known.until { known.count } else { 0 };
                 *known = Abandoned {
                     count: before.saturating_add(1),
@@ -415,8 +415,8 @@ impl Limiter {
                     until: now.after(pace.allowed_span() / 2),
                 };
             }
-            (End::Success, Some(trouble)) if trouble.abandoned.count > 0 => {
-                let known = &mut trouble.abandoned;
+            (End::Success, Some(failures)) if failures.abandoned.count > 0 => {
+                let known = &mut failures.abandoned;
                 known.count = if ended.started >= known.started {
                     0
                 } else {
@@ -433,7 +433,7 @@ impl Limiter {
         if ended.end == End::TimedOut {
             return;
         }
-        let known = &mut self.trouble.get_or_insert_default().profile;
+        let known = &mut self.failures.get_or_insert_default().profile;
         let profile = known.get_or_insert_with(|| Box::new(Profile::new(now)));
         profile.on_end(ended.end != End::Success, ended.started, taken, now);
         if profile.is_over() {
@@ -450,7 +450,7 @@ impl Limiter {
         pace: &Pace,
         now: Instant,
     ) {
-        let known = &mut self.trouble.get_or_insert_default().experiment;
+        let known = &mut self.failures.get_or_insert_default().experiment;
         let Some(clock) = clock else {
             *known = None;
             return;

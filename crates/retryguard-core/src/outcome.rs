@@ -106,7 +106,7 @@ impl FailureKind {
     ];
 
     /// Whether another attempt could succeed, by the rules for safe clients: server errors and network
-    /// errors yes, timeouts yes (the caller has already been told to use them with care: budget, guard and
+    /// errors yes, timeouts yes (the caller has already been instructed to use them with care: budget, guard and
     /// idempotency decide), client errors and used-up quotas never.
     #[must_use]
     pub const fn retryable(self) -> bool {

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use crate::rules;
 
-/// Knows how long an attempt must have been given before its silence counts.
+/// How long an attempt must have been given before its timeout counts against the target.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Patience {
     /// The slowest recent answer, in nanoseconds; zero while none is known.

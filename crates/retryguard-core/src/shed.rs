@@ -4,10 +4,10 @@ mod follow;
 
 use std::time::Duration;
 
-use follow::Follow;
+use follow::AdaptiveBound;
 
 use crate::{
-    bulkhead::{self, Bulkhead, Limit, Place, Ticket},
+    bulkhead::{self, Acquired, Bulkhead, Limit, Ticket},
     chance::Chance,
     criticality::Criticality,
     levels::Levels,
@@ -175,7 +175,7 @@ pub struct Shed {
     in_flight: u32,
     workers: Option<Bulkhead>,
     /// The bound that follows the time of requests, where the settings say so.
-    follow: Option<Box<Follow>>,
+    follow: Option<Box<AdaptiveBound>>,
     /// How many may be in flight at present: fewer than the settings say while requests wait too long.
     bound: f64,
     /// How long the work on a request takes, in nanoseconds; zero where it is not known.
@@ -255,7 +255,7 @@ impl Shed {
         let waiting = match &mut self.workers {
             None => false,
             // The bulkhead's own bound lies above the hard bound that was just checked.
-            Some(workers) => !matches!(workers.acquire(ticket), Ok(Place::Taken)),
+            Some(workers) => !matches!(workers.acquire(ticket), Ok(Acquired::Taken)),
         };
         // Without a queue of our own there is no wait to measure here; a queue before this one may have one.
         if !waiting && self.workers.is_some() {
@@ -474,8 +474,8 @@ fn moved(level: u8, up: bool) -> u8 {
     }
 }
 
-fn follow(settings: &Settings, now: Instant) -> Box<Follow> {
-    Box::new(Follow::new(settings.start(), now))
+fn follow(settings: &Settings, now: Instant) -> Box<AdaptiveBound> {
+    Box::new(AdaptiveBound::new(settings.start(), now))
 }
 
 fn workers(working: u32, in_flight: u32) -> bulkhead::Settings {

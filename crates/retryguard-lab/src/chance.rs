@@ -7,9 +7,9 @@ use std::{
 
 /// A stream of draws that many tasks share.
 #[derive(Debug)]
-pub struct Dice(Mutex<fastrand::Rng>);
+pub struct SharedRandom(Mutex<fastrand::Rng>);
 
-impl Dice {
+impl SharedRandom {
     /// The stream of one purpose under a seed.
     #[must_use]
     pub fn new(seed: u64, purpose: &str) -> Self {
@@ -65,7 +65,11 @@ mod tests {
 
     #[test]
     fn one_seed_gives_one_stream_and_two_purposes_give_two() {
-        let (one, again, other) = (Dice::new(7, "a"), Dice::new(7, "a"), Dice::new(7, "b"));
+        let (one, again, other) = (
+            SharedRandom::new(7, "a"),
+            SharedRandom::new(7, "a"),
+            SharedRandom::new(7, "b"),
+        );
         let first: Vec<u64> = (0..10).map(|_| one.bits()).collect();
         assert_eq!(first, (0..10).map(|_| again.bits()).collect::<Vec<_>>());
         assert_ne!(first, (0..10).map(|_| other.bits()).collect::<Vec<_>>());
@@ -73,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_poisson_process_has_its_rate() {
-        let dice = Dice::new(1, "arrivals");
+        let dice = SharedRandom::new(1, "arrivals");
         let total: Duration = (0..20_000).map(|_| dice.gap(100.0)).sum();
         let rate = 20_000.0 / total.as_secs_f64();
         assert!((97.0..103.0).contains(&rate), "{rate}");

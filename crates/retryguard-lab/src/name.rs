@@ -1,4 +1,4 @@
-//! The five services and who calls whom.
+//! The five services and which service calls which.
 
 use std::{fmt, str::FromStr};
 
@@ -42,7 +42,7 @@ impl Name {
         }
     }
 
-    /// Whom it calls.
+    /// The services that it calls.
     #[must_use]
     pub const fn calls(self) -> &'static [Self] {
         match self {

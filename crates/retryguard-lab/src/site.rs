@@ -21,11 +21,11 @@ use tokio::sync::Semaphore;
 
 use client::Downstream;
 use life::Life;
-use line::Scissors;
+use line::ConnectionCutter;
 
 use crate::{
     answer::{LARGEST_BODY, Problem, unknown_path, wrong_method},
-    chance::Dice,
+    chance::SharedRandom,
     clock,
     counts::Counts,
     database::Database,
@@ -55,7 +55,7 @@ pub struct Site {
     /// How long this incarnation lives.
     pub life: Life,
     /// The chance of the service's own work.
-    pub dice: Arc<Dice>,
+    pub dice: Arc<SharedRandom>,
     /// Its database.
     pub database: Database,
     /// Where the others are.
@@ -196,7 +196,7 @@ async fn observe(State(site): State<Site>, request: Request, next: Next) -> Resp
 
 /// Tears connections and lets answers drip.
 async fn break_answers(State(site): State<Site>, request: Request, next: Next) -> Response {
-    let scissors = request.extensions().get::<Scissors>().cloned();
+    let scissors = request.extensions().get::<ConnectionCutter>().cloned();
     let response = next.run(request).await;
     if site.faults.strikes(Kind::Reset, site.name)
         && let Some(scissors) = scissors

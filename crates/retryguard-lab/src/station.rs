@@ -17,13 +17,13 @@ pub struct Station(Arc<Mutex<State>>);
 struct State {
     capacity: Capacity,
     working: usize,
-    queue: VecDeque<oneshot::Sender<Place>>,
+    queue: VecDeque<oneshot::Sender<WorkerSlot>>,
     refused: u64,
 }
 
 /// A worker's place, given back when dropped.
 #[derive(Debug)]
-pub struct Place(Station);
+pub struct WorkerSlot(Station);
 
 /// There is no worker and no place to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,12 +58,12 @@ impl Station {
     ///
     /// # Errors
     /// At once where the queue is full.
-    pub async fn enter(&self) -> Result<Place, Full> {
+    pub async fn enter(&self) -> Result<WorkerSlot, Full> {
         let turn = {
             let mut state = self.lock();
             if state.working < state.capacity.workers {
                 state.working += 1;
-                return Ok(Place(self.clone()));
+                return Ok(WorkerSlot(self.clone()));
             }
             if state.queue.len() >= state.capacity.queue {
                 state.refused += 1;
@@ -110,7 +110,7 @@ impl Station {
                 state.working += 1;
                 next
             };
-            if let Err(place) = next.send(Place(self.clone())) {
+            if let Err(place) = next.send(WorkerSlot(self.clone())) {
                 // No worker took it. Forgotten and counted by hand, so that many requests that left in a row are a loop
                 // and not a recursion.
                 std::mem::forget(place);
@@ -124,7 +124,7 @@ impl Station {
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkerSlot {
     fn drop(&mut self) {
         self.0.lock().working -= 1;
         self.0.pass_on();

@@ -9,7 +9,7 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::{chance::Dice, clock};
+use crate::{chance::SharedRandom, clock};
 
 pub use otlp::{MOST_WAITING, Otlp};
 
@@ -170,8 +170,8 @@ fn is_lower_hex(text: &str) -> bool {
 
 /// Never zero, which means none.
 fn bits() -> u64 {
-    static DICE: OnceLock<Dice> = OnceLock::new();
-    DICE.get_or_init(|| Dice::new(clock::wall_nanos(), "spans"))
+    static DICE: OnceLock<SharedRandom> = OnceLock::new();
+    DICE.get_or_init(|| SharedRandom::new(clock::wall_nanos(), "spans"))
         .bits()
         .max(1)
 }

@@ -43,7 +43,7 @@ pub use record::{EdgeState, Moment, Run, ServiceRun, Shares, State, TimeLine};
 /// Names a call, a request at a service, a delivery out of an outbox, or a rejection that reaches its caller later.
 type CallKey = Handle<InFlightCall>;
 type JobKey = Handle<Job>;
-type LetterKey = Handle<outbox::Letter>;
+type MessageKey = Handle<outbox::Message>;
 type RejectionKey = Handle<Rejection>;
 
 /// A call under way.
@@ -79,7 +79,7 @@ struct InFlightCall {
 enum Parent {
     Client { client: u32, user: u32 },
     Job { job: JobKey, optional: bool },
-    Outbox { letter: LetterKey },
+    Outbox { message: MessageKey },
 }
 
 /// A request at a service.
@@ -193,7 +193,7 @@ struct Engine<'a> {
     calls: Slab<InFlightCall>,
     jobs: Slab<Job>,
     /// Deliveries out of an outbox that are under way, and how many wait or are.
-    letters: Slab<outbox::Letter>,
+    messages: Slab<outbox::Message>,
     routes: endpoints::Routes,
     undelivered: usize,
     servers: Vec<Server>,
@@ -277,7 +277,7 @@ impl<'a> Engine<'a> {
             rejections: Rejections::default(),
             calls: Slab::default(),
             jobs: Slab::default(),
-            letters: Slab::default(),
+            messages: Slab::default(),
             routes: endpoints::Routes::default(),
             undelivered: 0,
             servers,

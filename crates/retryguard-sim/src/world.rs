@@ -33,7 +33,7 @@ pub struct World {
     pub services: Vec<Service>,
     /// Who calls from outside.
     pub clients: Vec<Client>,
-    /// Who calls whom.
+    /// Which service calls which.
     pub edges: Vec<Edge>,
     /// What goes wrong, and when.
     pub faults: Vec<Fault>,

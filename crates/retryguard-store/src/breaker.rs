@@ -117,7 +117,7 @@ mod shared {
     impl SharedBreakers {
         /// The longest name of a target, in bytes.
         pub const LONGEST_NAME: usize = 255;
-        /// The most targets of one process: every replica hears of every opening.
+        /// The most targets of one process: every replica receives every opening.
         pub const MOST_TARGETS: usize = 1000;
         /// The longest that any breaker is held open on another's word.
         pub const LONGEST_HOLD: Duration = Duration::from_secs(600);

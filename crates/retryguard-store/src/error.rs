@@ -38,7 +38,7 @@ impl fmt::Display for Backend {
 /// The driver's own error.
 pub type Cause = Box<dyn StdError + Send + Sync>;
 
-/// Why a store did not do what it was asked.
+/// Why a request to a store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

@@ -37,7 +37,7 @@ pub trait Protocol<Request> {
         None
     }
 
-    /// A number for whom the target takes the caller for, such as a hash of the request's credentials. Asked for only
+    /// A number for the caller as the target sees it, such as a hash of the request's credentials. Asked for only
     /// when the target has limited a caller.
     fn caller(&self, _kept: &Self::Kept) -> u64 {
         0

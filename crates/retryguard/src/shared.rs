@@ -255,7 +255,7 @@ impl Shared {
         goes_on
     }
 
-    /// Runs one input of a machine under the lock, then wakes whom it gave a place and tells what changed.
+    /// Runs one input of a machine under the lock, then wakes the calls that were given a place and reports what changed.
     #[inline]
     pub(crate) fn with<R>(&self, input: impl FnOnce(&mut State) -> R) -> R {
         let mut locked = Locked {
@@ -468,7 +468,7 @@ impl State {
         }
     }
 
-    /// Whether a waiting call has been given its place; remembers whom to wake otherwise.
+    /// Whether a waiting call has been given its place; remembers the task to wake otherwise.
     pub(crate) fn poll_place(&mut self, ticket: Ticket, waker: &Waker) -> Poll<()> {
         match self.queue.get_mut(&ticket) {
             Some(Waiting::Granted) => {

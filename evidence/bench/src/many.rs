@@ -88,7 +88,7 @@ pub fn at_once(calls: usize, rounds: usize) -> Many {
     }
 }
 
-/// Answers when it is told to.
+/// Answers when it is instructed to.
 #[derive(Clone)]
 struct Held(Arc<AtomicBool>);
 

@@ -204,7 +204,7 @@ fn replace_reflect(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Politely beside other work, and never twice in one folder: the lock outlives a run that was interrupted.
+/// At low priority beside other work, and never twice in one folder: the lock outlives a run that was interrupted.
 fn make(folder: &Path) -> anyhow::Result<Child> {
     let source = folder.join("source");
     let path = source.join(".go");

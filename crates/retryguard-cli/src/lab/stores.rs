@@ -74,7 +74,7 @@ impl Choice {
         match (&self.postgres, &self.redis) {
             (Some(postgres), Some(redis)) => Ok((postgres.clone(), redis.clone())),
             _ => anyhow::bail!(
-                "real stores want both addresses: --postgres postgres://USER@HOST:PORT/DATABASE --redis redis://HOST:PORT/"
+                "real stores need both addresses: --postgres postgres://USER@HOST:PORT/DATABASE --redis redis://HOST:PORT/"
             ),
         }
     }

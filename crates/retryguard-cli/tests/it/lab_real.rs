@@ -9,7 +9,7 @@ use std::{
 
 use retryguard_lab::{
     Configuration, Name, Settings, TimeScale,
-    chance::Dice,
+    chance::SharedRandom,
     clock,
     database::Effects,
     experiment::Fleet,
@@ -142,7 +142,7 @@ fn killed(configuration: Configuration, postgres: &Postgres, redis: &Redis) -> (
             ..Plan::steady(Duration::from_secs(60))
         };
         let driver = driver(&fleet, plan);
-        let dice = Dice::new(7, configuration.letter());
+        let dice = SharedRandom::new(7, configuration.letter());
         let kills = async {
             for _ in 0..KILLS {
                 clock::sleep(Duration::from_millis(200 + dice.below(800))).await;

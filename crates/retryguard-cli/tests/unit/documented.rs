@@ -230,7 +230,7 @@ fn every_printed_command_line_is_taken() {
     );
 }
 
-/// The files that a reader is told to use are there.
+/// The files that a reader is instructed to use are there.
 #[test]
 fn every_file_of_deploy_that_is_typed_exists() {
     let mut found = 0;

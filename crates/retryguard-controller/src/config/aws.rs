@@ -8,10 +8,10 @@ use retryguard_policy::reading::{Block, Mistakes};
 use crate::config::Place;
 use crate::config::address;
 
-/// Where, and as whom. What is not written is found as every tool of the field finds it: the environment, the
+/// The region or endpoint, and the credentials. What is not written is found as every tool of the field finds it: the environment, the
 /// files in the home folder, the web identity of a pod, the role of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reach {
+pub struct AwsAccess {
     /// The region.
     pub region: Option<String>,
     /// Another address than Amazon's own: a private endpoint or an emulator.
@@ -27,7 +27,7 @@ pub struct Reach {
 /// Less than `limits.timeout` gives to a whole change, which is more than one question.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-impl Default for Reach {
+impl Default for AwsAccess {
     fn default() -> Self {
         Self {
             region: None,
@@ -39,7 +39,7 @@ impl Default for Reach {
     }
 }
 
-impl Reach {
+impl AwsAccess {
     pub(super) fn read(block: &mut Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Self {
         let at = block.at();
         let region = block.text("region", "a region, such as eu-west-1", mistakes);

@@ -4,7 +4,7 @@ use crate::domain::state::{Observed, RetryState};
 
 /// What a data plane holds, as far as we know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Knowledge<'a> {
+pub enum ObservedState<'a> {
     /// It was not asked yet.
     Unknown,
     /// A change failed, and whether it was made all the same is not known.
@@ -17,9 +17,11 @@ pub enum Knowledge<'a> {
 /// before what gives retries back, and a ramp's next step can wait for both.
 ///
 /// Nothing is changed while it is not known what is there. What was changed outside this controller is left as it is; when
-/// the user's own configuration is wanted again, the actuator is told so, and forgets that there was a dispute.
+/// the user's own configuration is wanted again, the actuator is notified, and forgets that there was a dispute.
 #[must_use]
-pub fn plan<'a, K>(rows: impl IntoIterator<Item = (K, RetryState, Knowledge<'a>)>) -> Vec<(K, RetryState)> {
+pub fn plan<'a, K>(
+    rows: impl IntoIterator<Item = (K, RetryState, ObservedState<'a>)>,
+) -> Vec<(K, RetryState)> {
     let mut changes: Vec<(K, RetryState)> = rows
         .into_iter()
         .filter(|(_, wanted, observed)| differs(*wanted, *observed))
@@ -29,12 +31,12 @@ pub fn plan<'a, K>(rows: impl IntoIterator<Item = (K, RetryState, Knowledge<'a>)
     changes
 }
 
-fn differs(wanted: RetryState, observed: Knowledge<'_>) -> bool {
+fn differs(wanted: RetryState, observed: ObservedState<'_>) -> bool {
     match observed {
-        Knowledge::Unknown => false,
-        Knowledge::Uncertain => true,
-        Knowledge::Known(Observed::Overridden(_)) => wanted == RetryState::Original,
-        Knowledge::Known(Observed::Managed(held)) => *held != wanted,
+        ObservedState::Unknown => false,
+        ObservedState::Uncertain => true,
+        ObservedState::Known(Observed::Overridden(_)) => wanted == RetryState::Original,
+        ObservedState::Known(Observed::Managed(held)) => *held != wanted,
     }
 }
 
@@ -81,12 +83,12 @@ mod tests {
         ]
     }
 
-    fn rows(world: &[(RetryState, Memory)]) -> impl Iterator<Item = (usize, RetryState, Knowledge<'_>)> {
+    fn rows(world: &[(RetryState, Memory)]) -> impl Iterator<Item = (usize, RetryState, ObservedState<'_>)> {
         world.iter().enumerate().map(|(key, (desired, memory))| {
             let observed = match memory {
-                Memory::Unknown => Knowledge::Unknown,
-                Memory::Uncertain => Knowledge::Uncertain,
-                Memory::Known(held) => Knowledge::Known(held),
+                Memory::Unknown => ObservedState::Unknown,
+                Memory::Uncertain => ObservedState::Uncertain,
+                Memory::Known(held) => ObservedState::Known(held),
             };
             (key, *desired, observed)
         })

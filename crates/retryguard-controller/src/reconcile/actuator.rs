@@ -18,7 +18,7 @@ pub trait Actuator: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// What this data plane holds of ours at present. Asked at the start, whenever a change fails, and once in
-    /// a while, so that a proxy that has restarted and forgotten is told again. A target that is not named is
+    /// a while, so that a proxy that has restarted and forgotten is sent the setting again. A target that is not named is
     /// as the user configured it. Targets of a former configuration are named too, by the name that they had.
     fn find(&self) -> Answer<'_, Vec<Found>>;
 

@@ -482,7 +482,7 @@ async fn watch_data_plane(
     }
 }
 
-/// Campaigns again and again, until it is told to resign.
+/// Campaigns again and again, until it is instructed to resign.
 async fn hold_leadership(
     mut election: Box<dyn LeaderElection>,
     balance: Option<ShardBalance>,

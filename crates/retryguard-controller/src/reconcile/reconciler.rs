@@ -12,7 +12,7 @@ use retryguard_core::{Instant, guard::State};
 
 use crate::domain::counts::Reading;
 use crate::domain::limits::Limits;
-use crate::domain::plan::Knowledge;
+use crate::domain::plan::ObservedState;
 use crate::domain::rate_limit::RateLimit;
 use crate::domain::state::{Found, Loss, Observed, RetryState};
 use crate::domain::target::{TargetName, TargetSpec};
@@ -385,11 +385,11 @@ const NO_DATA: &str = "no-data";
 
 impl Binding {
     /// What the plan may take for true.
-    fn observed(&self) -> Knowledge<'_> {
+    fn observed(&self) -> ObservedState<'_> {
         match &self.held {
-            _ if self.uncertain => Knowledge::Uncertain,
-            None => Knowledge::Unknown,
-            Some(held) => Knowledge::Known(held),
+            _ if self.uncertain => ObservedState::Uncertain,
+            None => ObservedState::Unknown,
+            Some(held) => ObservedState::Known(held),
         }
     }
 
@@ -398,7 +398,7 @@ impl Binding {
     fn clean(&self) -> bool {
         matches!(
             self.observed(),
-            Knowledge::Known(Observed::Managed(RetryState::Original))
+            ObservedState::Known(Observed::Managed(RetryState::Original))
         )
     }
 

@@ -364,7 +364,7 @@ impl Running {
         answer.await.unwrap()
     }
 
-    /// Politely.
+    /// Gracefully.
     pub(crate) async fn stop(self) -> Ended {
         self.stop.send(()).unwrap();
         self.task.await.unwrap()

@@ -14,9 +14,9 @@ fn fixed(limit: u32, waiting: u32) -> Bulkhead {
 #[test]
 fn the_limit_holds_at_the_limit_and_the_queue_at_its_own() {
     let mut bulkhead = fixed(2, 1);
-    assert_eq!(bulkhead.acquire(Ticket(1)), Ok(Place::Taken));
-    assert_eq!(bulkhead.acquire(Ticket(2)), Ok(Place::Taken));
-    assert_eq!(bulkhead.acquire(Ticket(3)), Ok(Place::Queued));
+    assert_eq!(bulkhead.acquire(Ticket(1)), Ok(Acquired::Taken));
+    assert_eq!(bulkhead.acquire(Ticket(2)), Ok(Acquired::Taken));
+    assert_eq!(bulkhead.acquire(Ticket(3)), Ok(Acquired::Queued));
     assert_eq!(bulkhead.acquire(Ticket(4)), Err(Refusal::BulkheadFull));
     assert_eq!(bulkhead.grant(), None);
     bulkhead.release();

@@ -28,11 +28,11 @@ fn with(count: u64) -> Endpoints {
 /// One attempt to exactly this endpoint: all others count as tried.
 fn one(endpoints: &mut Endpoints, to: u64, outcome: &Outcome, now: Instant) {
     let others: Vec<Id> = (0..endpoints.next).filter(|id| *id != to).map(Id).collect();
-    let ask = Ask {
+    let selection = Selection {
         tried: &others,
         repeatable: true,
     };
-    let sent = endpoints.choose(ask, now, &mut Lowest).unwrap();
+    let sent = endpoints.choose(selection, now, &mut Lowest).unwrap();
     assert_eq!(sent.endpoint(), Id(to));
     endpoints.on_end(sent, outcome, &rules(), now);
 }
@@ -62,17 +62,21 @@ impl Endpoints {
 
 /// The first attempt of a call that can be repeated.
 fn first(endpoints: &mut Endpoints, now: Instant) -> Sent {
-    let ask = Ask {
+    let selection = Selection {
         repeatable: true,
-        ..Ask::default()
+        ..Selection::default()
     };
-    endpoints.choose(ask, now, &mut Lowest).unwrap()
+    endpoints.choose(selection, now, &mut Lowest).unwrap()
 }
 
 #[test]
 fn without_an_endpoint_there_is_no_choice() {
     let mut endpoints = with(0);
-    assert!(endpoints.choose(Ask::default(), at(0), &mut Lowest).is_none());
+    assert!(
+        endpoints
+            .choose(Selection::default(), at(0), &mut Lowest)
+            .is_none()
+    );
     assert!(endpoints.is_empty());
 }
 
@@ -81,11 +85,11 @@ fn a_single_endpoint_is_used_whatever_it_answers() {
     let mut endpoints = with(1);
     assert_eq!(fails_until_out(&mut endpoints, 0, at(0)), 100);
     let tried = [Id(0)];
-    let ask = Ask {
+    let selection = Selection {
         tried: &tried,
         repeatable: false,
     };
-    let sent = endpoints.choose(ask, at(0), &mut Highest).unwrap();
+    let sent = endpoints.choose(selection, at(0), &mut Highest).unwrap();
     assert_eq!(sent.endpoint(), Id(0), "nothing else is left");
     endpoints.on_abandon(sent);
 }
@@ -94,14 +98,22 @@ fn a_single_endpoint_is_used_whatever_it_answers() {
 fn the_less_busy_of_two_is_taken() {
     let mut endpoints = with(3);
     // The lowest draws compare 0 with 1, the highest 2 with 1.
-    let low = endpoints.choose(Ask::default(), at(0), &mut Lowest).unwrap();
+    let low = endpoints
+        .choose(Selection::default(), at(0), &mut Lowest)
+        .unwrap();
     assert_eq!(low.endpoint(), Id(0));
-    let next = endpoints.choose(Ask::default(), at(0), &mut Lowest).unwrap();
+    let next = endpoints
+        .choose(Selection::default(), at(0), &mut Lowest)
+        .unwrap();
     assert_eq!(next.endpoint(), Id(1));
-    let high = endpoints.choose(Ask::default(), at(0), &mut Highest).unwrap();
+    let high = endpoints
+        .choose(Selection::default(), at(0), &mut Highest)
+        .unwrap();
     assert_eq!(high.endpoint(), Id(2));
     endpoints.on_abandon(low);
-    let again = endpoints.choose(Ask::default(), at(0), &mut Lowest).unwrap();
+    let again = endpoints
+        .choose(Selection::default(), at(0), &mut Lowest)
+        .unwrap();
     assert_eq!(
         again.endpoint(),
         Id(0),
@@ -118,21 +130,21 @@ fn a_retry_goes_to_an_endpoint_that_was_not_tried_as_long_as_there_is_one() {
     let mut endpoints = with(3);
     let mut tried = Vec::new();
     for _ in 0..3 {
-        let ask = Ask {
+        let selection = Selection {
             tried: &tried,
             repeatable: true,
         };
-        let sent = endpoints.choose(ask, at(0), &mut Highest).unwrap();
+        let sent = endpoints.choose(selection, at(0), &mut Highest).unwrap();
         assert!(!tried.contains(&sent.endpoint()));
         tried.push(sent.endpoint());
         endpoints.on_end(sent, &FAULT, &rules(), at(0));
     }
-    let ask = Ask {
+    let selection = Selection {
         tried: &tried,
         repeatable: true,
     };
     assert!(
-        endpoints.choose(ask, at(0), &mut Lowest).is_some(),
+        endpoints.choose(selection, at(0), &mut Lowest).is_some(),
         "all were tried"
     );
 }
@@ -301,15 +313,19 @@ fn an_endpoint_that_was_well_for_long_begins_with_the_short_time_again() {
 fn calls_that_cannot_be_repeated_are_used_for_trials_only_if_no_others_come() {
     let mut endpoints = with_one_out();
     for (now, to) in [(3000, false), (5999, false), (6000, true)] {
-        let sent = endpoints.choose(Ask::default(), at(now), &mut Lowest).unwrap();
+        let sent = endpoints
+            .choose(Selection::default(), at(now), &mut Lowest)
+            .unwrap();
         assert_eq!(sent.endpoint() == Id(0), to, "{now}");
         endpoints.on_abandon(sent);
     }
-    let sent = endpoints.choose(Ask::default(), at(6000), &mut Lowest).unwrap();
+    let sent = endpoints
+        .choose(Selection::default(), at(6000), &mut Lowest)
+        .unwrap();
     assert_eq!(sent.endpoint(), Id(0), "an abandoned trial is tried again");
     endpoints.on_abandon(sent);
     let tried = [Id(1)];
-    let retry = Ask {
+    let retry = Selection {
         tried: &tried,
         repeatable: true,
     };
@@ -324,12 +340,12 @@ fn results_of_attempts_from_before_it_was_left_out_do_not_count() {
     let mut endpoints = with(3);
     successes(&mut endpoints, [1, 2], 32, at(0));
     let others = [Id(1), Id(2)];
-    let ask = Ask {
+    let selection = Selection {
         tried: &others,
         repeatable: true,
     };
     let late: Vec<Sent> = (0..4)
-        .map(|_| endpoints.choose(ask, at(0), &mut Lowest).unwrap())
+        .map(|_| endpoints.choose(selection, at(0), &mut Lowest).unwrap())
         .collect();
     fails_until_out(&mut endpoints, 0, at(0));
     for sent in late {
@@ -370,22 +386,22 @@ fn silence_counts_if_it_lasted_much_longer_than_answers_do() {
         let mut now = 0;
         for turn in 0..64 {
             let others = [Id(0), Id(1 + turn % 2)];
-            let ask = Ask {
+            let selection = Selection {
                 tried: &others,
                 repeatable: true,
             };
-            let sent = endpoints.choose(ask, at(now), &mut Lowest).unwrap();
+            let sent = endpoints.choose(selection, at(now), &mut Lowest).unwrap();
             now += 50;
             endpoints.on_end(sent, &Outcome::Success, &rules(), at(now));
         }
         // Fewer than the timeouts in a row after which a silent target is noticed in any case.
         for _ in 0..7 {
             let others = [Id(1), Id(2)];
-            let ask = Ask {
+            let selection = Selection {
                 tried: &others,
                 repeatable: true,
             };
-            let sent = endpoints.choose(ask, at(now), &mut Lowest).unwrap();
+            let sent = endpoints.choose(selection, at(now), &mut Lowest).unwrap();
             if sent.endpoint() != Id(0) {
                 endpoints.on_abandon(sent);
                 break;
@@ -417,7 +433,11 @@ fn endpoints_come_and_go_while_attempts_are_under_way() {
     assert_eq!(endpoints.left_out(), 0, "the last one is in");
     assert_eq!(endpoints.changes()[0].reason, Reason::Bound);
     endpoints.remove(Id(0));
-    assert!(endpoints.choose(Ask::default(), at(1), &mut Lowest).is_none());
+    assert!(
+        endpoints
+            .choose(Selection::default(), at(1), &mut Lowest)
+            .is_none()
+    );
 }
 
 #[test]

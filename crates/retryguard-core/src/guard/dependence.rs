@@ -16,14 +16,14 @@
 pub(super) struct Dependence {
     /// The typical latency of recent successes, in nanoseconds.
     typical: f64,
-    fast: Side,
-    slow: Side,
+    fast: Tally,
+    slow: Tally,
     /// Whether failures come from load, by what has been seen so far.
     found: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Side {
+struct Tally {
     ended: f64,
     failed: f64,
 }
@@ -45,8 +45,8 @@ impl Dependence {
     /// Nothing is known.
     pub(super) const NONE: Self = Self {
         typical: 0.0,
-        fast: Side::NONE,
-        slow: Side::NONE,
+        fast: Tally::NONE,
+        slow: Tally::NONE,
         found: false,
     };
 
@@ -86,7 +86,7 @@ impl Dependence {
         if fast.ended < ENOUGH || slow.ended < ENOUGH {
             return false;
         }
-        let all = Side {
+        let all = Tally {
             ended: fast.ended + slow.ended,
             failed: fast.failed + slow.failed,
         };
@@ -96,7 +96,7 @@ impl Dependence {
     }
 }
 
-impl Side {
+impl Tally {
     const NONE: Self = Self {
         ended: 0.0,
         failed: 0.0,

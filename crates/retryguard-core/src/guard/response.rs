@@ -95,7 +95,7 @@ struct Counts {
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
     state: State,
-    guess: Guess,
+    guess: AssumedGain,
     clock: Option<WallClock>,
     /// The slot in force, in nanoseconds.
     slot: u64,
@@ -103,12 +103,12 @@ pub(crate) struct Machine {
     pair: u64,
     pair_ends: Instant,
     /// Made once an attempt has failed. On the heap: most clients of a large simulation never meet that.
-    trouble: Option<Box<Trouble>>,
+    failures: Option<Box<FailureStatistics>>,
 }
 
 /// What the gain is taken for before any attempt has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Guess {
+enum AssumedGain {
     /// No pair has ended.
     First,
     /// Answers come as fast as usual.
@@ -119,7 +119,7 @@ enum Guess {
 
 /// What is known of failures and of retries.
 #[derive(Debug, Clone)]
-struct Trouble {
+struct FailureStatistics {
     /// The share of first attempts that failed lately, and of retries that succeeded.
     failing: f64,
     retries_succeed: f64,
@@ -135,7 +135,7 @@ struct Trouble {
     dependence: Dependence,
 }
 
-impl Trouble {
+impl FailureStatistics {
     /// What is taken for granted before any attempt has failed.
     const NONE: Self = Self {
         failing: 0.0,
@@ -186,25 +186,25 @@ impl Machine {
     pub(super) fn new(rules: &Response) -> Self {
         Self {
             state: State::Ramping { step: 0 },
-            guess: Guess::First,
+            guess: AssumedGain::First,
             clock: None,
             slot: nanos(rules.slot).max(1),
             pair: 0,
             pair_ends: Instant::ZERO,
-            trouble: None,
+            failures: None,
         }
     }
 
     /// What is known of failures and of retries.
-    fn known(&self) -> &Trouble {
-        static NONE: Trouble = Trouble::NONE;
-        self.trouble.as_deref().unwrap_or(&NONE)
+    fn known(&self) -> &FailureStatistics {
+        static NONE: FailureStatistics = FailureStatistics::NONE;
+        self.failures.as_deref().unwrap_or(&NONE)
     }
 
     /// The share of first attempts that failed lately.
     #[inline]
     fn failing(&self) -> f64 {
-        self.trouble.as_ref().map_or(0.0, |trouble| trouble.failing)
+        self.failures.as_ref().map_or(0.0, |failures| failures.failing)
     }
 
     pub(super) const fn state(&self) -> State {
@@ -212,11 +212,11 @@ impl Machine {
     }
 
     pub(super) fn gain(&self) -> Gain {
-        match (&self.trouble, self.guess) {
-            (Some(trouble), _) => trouble.gain,
-            (None, Guess::First) => Trouble::NONE.gain,
-            (None, Guess::Fast) => Trouble::NONE.guess(false),
-            (None, Guess::Slow) => Trouble::NONE.guess(true),
+        match (&self.failures, self.guess) {
+            (Some(failures), _) => failures.gain,
+            (None, AssumedGain::First) => FailureStatistics::NONE.gain,
+            (None, AssumedGain::Fast) => FailureStatistics::NONE.guess(false),
+            (None, AssumedGain::Slow) => FailureStatistics::NONE.guess(true),
         }
     }
 
@@ -332,7 +332,7 @@ impl Machine {
     #[inline]
     pub(super) fn on_start(&mut self, first: bool, arm: Arm) {
         // An attempt has an arm only where others have failed.
-        if let Some(counts) = self.trouble.as_mut().and_then(|it| it.counts(arm)) {
+        if let Some(counts) = self.failures.as_mut().and_then(|it| it.counts(arm)) {
             if first {
                 counts.firsts += 1.0;
             } else {
@@ -348,14 +348,14 @@ impl Machine {
 
     /// Whether the success of a first attempt has to be told.
     pub(super) const fn follows_each_end(&self) -> bool {
-        self.trouble.is_some()
+        self.failures.is_some()
     }
 
     /// A first attempt without an arm has succeeded, and no pair has ended.
     #[inline]
     pub(super) fn on_clean_end(&mut self, pace: &Pace) {
-        if let Some(trouble) = &mut self.trouble {
-            trouble.on_end(true, Arm::Neither, None, pace);
+        if let Some(failures) = &mut self.failures {
+            failures.on_end(true, Arm::Neither, None, pace);
         }
     }
 
@@ -370,15 +370,15 @@ impl Machine {
         now: Instant,
     ) -> Option<Decision> {
         // A first attempt that succeeds changes nothing as long as none has failed.
-        if self.trouble.is_some() || !first || failure.is_some() {
+        if self.failures.is_some() || !first || failure.is_some() {
             let gain = self.gain();
-            let trouble = self.trouble.get_or_insert_with(|| {
-                Box::new(Trouble {
+            let failures = self.failures.get_or_insert_with(|| {
+                Box::new(FailureStatistics {
                     gain,
-                    ..Trouble::NONE
+                    ..FailureStatistics::NONE
                 })
             });
-            trouble.on_end(first, arm, failure, pace);
+            failures.on_end(first, arm, failure, pace);
         }
         if now < self.pair_ends {
             return None;
@@ -424,9 +424,9 @@ impl Machine {
         };
         if pair != self.pair
             && self.measures(self.pair)
-            && let Some(trouble) = &mut self.trouble
+            && let Some(failures) = &mut self.failures
         {
-            for counts in [&mut trouble.low, &mut trouble.high] {
+            for counts in [&mut failures.low, &mut failures.high] {
                 counts.firsts *= KEPT;
                 counts.firsts_succeeded *= KEPT;
                 counts.retries *= KEPT;
@@ -463,9 +463,15 @@ impl Machine {
 
     fn decide(&mut self, pace: &Pace, rules: &Response) {
         let is_slow = pace.is_slow();
-        match &mut self.trouble {
-            Some(trouble) => trouble.gain = trouble.estimate(is_slow),
-            None => self.guess = if is_slow { Guess::Slow } else { Guess::Fast },
+        match &mut self.failures {
+            Some(failures) => failures.gain = failures.estimate(is_slow),
+            None => {
+                self.guess = if is_slow {
+                    AssumedGain::Slow
+                } else {
+                    AssumedGain::Fast
+                }
+            }
         }
         let (known, gain) = (self.known(), self.gain());
         let price = rules.price.as_f64();
@@ -487,7 +493,7 @@ impl Machine {
     }
 }
 
-impl Trouble {
+impl FailureStatistics {
     fn on_end(&mut self, first: bool, arm: Arm, failure: Option<&Failure>, pace: &Pace) {
         let success = failure.is_none();
         let loaded = failure.is_some_and(|it| match it.kind {

@@ -14,7 +14,7 @@ use crate::time::Instant;
 
 /// The bound and what it is found by.
 #[derive(Debug, Clone)]
-pub(super) struct Follow {
+pub(super) struct AdaptiveBound {
     bound: f64,
     /// How long a request usually takes, in nanoseconds; zero while that is not known.
     usual: f64,
@@ -48,7 +48,7 @@ const LESS: f64 = 0.8;
 /// Never below this: fewer requests are no load for a server, and too few to measure.
 const LEAST: f64 = 20.0;
 
-impl Follow {
+impl AdaptiveBound {
     pub(super) fn new(bound: f64, now: Instant) -> Self {
         Self {
             bound,

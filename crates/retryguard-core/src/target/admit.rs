@@ -7,7 +7,7 @@ use super::{
 use crate::{
     breaker::{self, Pass, WhenDown},
     budget::Charge,
-    bulkhead::{Place, Ticket, Waiter},
+    bulkhead::{Acquired, Ticket, Waiter},
     chance::Chance,
     criticality::Criticality,
     guard::{Arm, Guard},
@@ -47,7 +47,7 @@ impl Target {
         }
         let place = if kind == AttemptKind::Hedge {
             if self.bulkhead.try_acquire_at(now) {
-                Ok(Place::Taken)
+                Ok(Acquired::Taken)
             } else {
                 Err(Refusal::BulkheadFull)
             }
@@ -55,8 +55,8 @@ impl Target {
             self.bulkhead.acquire_for(waiter, now)
         };
         match place {
-            Ok(Place::Taken) => self.pass_breaker(kind, criticality, now).map(Admission::Sent),
-            Ok(Place::Queued) => Ok(Admission::Queued(Queued {
+            Ok(Acquired::Taken) => self.pass_breaker(kind, criticality, now).map(Admission::Sent),
+            Ok(Acquired::Queued) => Ok(Admission::Queued(Queued {
                 kind,
                 until: Instant::NEVER,
             })),

@@ -3,7 +3,7 @@
 //! Most calls are one attempt that succeeds, while no part of the target has anything to decide. Every such call does the same
 //! to the counts of the parts. So it is counted once, here, and the parts receive the counts later, all at once:
 //! before anything else happens to the target, or when the first of them begins a new bucket of time. For the parts
-//! the result is the same as if they had been told of each call.
+//! the result is the same as if they had been notified of each call.
 //!
 //! What depends on the time that an attempt took is still told at once: the averages of the pace, of an adaptive limit and
 //! of a breaker that waits for silence.
@@ -24,16 +24,16 @@ use crate::{
 
 /// On the heap: only a driver that calls [`Target::open`] has it.
 #[derive(Clone, Default)]
-pub(super) struct Rest(Option<Box<Calm>>);
+pub(super) struct Rest(Option<Box<RestState>>);
 
 /// Present since the target was last found at rest.
 #[derive(Clone)]
-struct Calm {
+struct RestState {
     /// The rest is over then, or as soon as something else happens; [`Instant::ZERO`] where it is over.
     until: Instant,
     /// How many attempts may be under way.
     places: u32,
-    /// Whether a part has to be told of each success.
+    /// Whether a part has to be notified of each success.
     follows: bool,
     /// The rules for each call, in nanoseconds; the largest number where there is no bound.
     deadline: u64,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Rest {
         let unknown = self
             .0
             .as_deref()
-            .map_or((0, [0; 4]), |calm| (calm.begun, calm.ended));
+            .map_or((0, [0; 4]), |state| (state.begun, state.ended));
         f.debug_tuple("Rest").field(&unknown).finish()
     }
 }
@@ -62,12 +62,12 @@ impl Rest {
     /// Whether nothing but clean calls has happened since the target was found at rest.
     #[inline]
     fn is_known(&self) -> bool {
-        self.0.as_ref().is_some_and(|calm| calm.until != Instant::ZERO)
+        self.0.as_ref().is_some_and(|state| state.until != Instant::ZERO)
     }
 
     #[inline]
-    fn lasts(&mut self, now: Instant) -> Option<&mut Calm> {
-        self.0.as_deref_mut().filter(|calm| now < calm.until)
+    fn lasts(&mut self, now: Instant) -> Option<&mut RestState> {
+        self.0.as_deref_mut().filter(|state| now < state.until)
     }
 }
 
@@ -86,17 +86,17 @@ impl Target {
         if self.rest.lasts(now).is_none() && !self.comes_to_rest(now) {
             return None;
         }
-        let calm = self.rest.lasts(now)?;
+        let state = self.rest.lasts(now)?;
         let after = |nanos: u64| Instant::from_nanos(now.as_nanos().saturating_add(nanos));
-        let deadline = deadline.min(after(calm.deadline));
-        if deadline != Instant::NEVER && (now >= deadline || after(calm.least_attempt) > deadline) {
+        let deadline = deadline.min(after(state.deadline));
+        if deadline != Instant::NEVER && (now >= deadline || after(state.least_attempt) > deadline) {
             return None;
         }
-        let timeout = timeout.map_or(calm.attempt_timeout, nanos);
-        if !self.bulkhead.take_at_rest(calm.places, now) {
+        let timeout = timeout.map_or(state.attempt_timeout, nanos);
+        if !self.bulkhead.take_at_rest(state.places, now) {
             return None;
         }
-        calm.begun += 1;
+        state.begun += 1;
         let permit = Permit {
             kind: AttemptKind::First,
             criticality,
@@ -116,7 +116,7 @@ impl Target {
             (Some(_), None) => false,
             (None, _) => true,
         };
-        let Some(calm) = self.rest.lasts(now) else {
+        let Some(state) = self.rest.lasts(now) else {
             return false;
         };
         if !current || permit.arm != Arm::Neither {
@@ -128,12 +128,12 @@ impl Target {
         if !self.listens {
             return true;
         }
-        calm.ended[permit.criticality.index()] += 1;
+        state.ended[permit.criticality.index()] += 1;
         let started = permit.started;
         let latency = now.nanos_since(started);
         let allowed = (ends != Instant::NEVER).then(|| ends.nanos_since(started));
         let weight = self.pace.on_end(true, latency, allowed, now);
-        if calm.follows {
+        if state.follows {
             let ended = Ended {
                 end: End::Success,
                 started,
@@ -172,7 +172,7 @@ impl Target {
             .rest
             .0
             .as_ref()
-            .is_some_and(|calm| calm.until != Instant::ZERO)
+            .is_some_and(|state| state.until != Instant::ZERO)
         {
             self.tell_of_clean_calls();
         }
@@ -180,10 +180,10 @@ impl Target {
 
     #[cold]
     fn tell_of_clean_calls(&mut self) {
-        let Some(calm) = &mut self.rest.0 else { return };
-        calm.until = Instant::ZERO;
-        let begun = std::mem::take(&mut calm.begun);
-        let ended = std::mem::take(&mut calm.ended);
+        let Some(state) = &mut self.rest.0 else { return };
+        state.until = Instant::ZERO;
+        let begun = std::mem::take(&mut state.begun);
+        let ended = std::mem::take(&mut state.ended);
         let all = ended.iter().sum();
         if let Some(breaker) = &mut self.breaker {
             breaker.on_healthy_ends(all);
@@ -210,7 +210,7 @@ impl Target {
             || self.breaker.as_ref().is_some_and(Breaker::follows_each_end)
             || self.guard.as_ref().is_some_and(Guard::follows_each_end);
         let rules = &self.settings.call;
-        let calm = Calm {
+        let state = RestState {
             until,
             places,
             follows,
@@ -221,8 +221,8 @@ impl Target {
             ended: [0; Criticality::ALL.len()],
         };
         match &mut self.rest.0 {
-            Some(known) => **known = calm,
-            none => *none = Some(Box::new(calm)),
+            Some(known) => **known = state,
+            none => *none = Some(Box::new(state)),
         }
         now < until
     }

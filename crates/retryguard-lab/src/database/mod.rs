@@ -24,7 +24,7 @@ pub(crate) use any::Outbox;
 pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
-/// Why a database did not do what it was asked.
+/// Why a request to a database failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// A statement failed.

@@ -14,7 +14,7 @@ use sqlx::{
 
 use super::{
     DatabaseError, Effects, Finish, Reservation, Reserved,
-    reservation::{Lock, Taking, written},
+    reservation::{Lock, StockResult, written},
     statements::statements,
 };
 use crate::{clock, name::Name};
@@ -256,7 +256,7 @@ impl Postgres {
         .execute(&mut *transaction)
         .await
         .map(|done| done.rows_affected());
-        if Taking::of(skus.len(), written(taken)?) != Taking::Done {
+        if StockResult::of(skus.len(), written(taken)?) != StockResult::Done {
             transaction.rollback().await?;
             return Ok(Reserved::TooFew);
         }

@@ -27,7 +27,7 @@ impl Lock {
 
 /// What the statement came to that takes the goods off the shelves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taking {
+pub(super) enum StockResult {
     /// Every kind was taken: commit.
     Done,
     /// There is not enough of one kind: roll back and free the rows.
@@ -36,7 +36,7 @@ pub(super) enum Taking {
     Lost,
 }
 
-impl Taking {
+impl StockResult {
     /// Of so many kinds of goods `rows` were taken; `None` where the check of a shelf refused the statement.
     pub(super) const fn of(wanted: usize, rows: Option<u64>) -> Self {
         match rows {
@@ -86,11 +86,11 @@ mod tests {
     #[test]
     fn goods_are_taken_all_or_not_at_all() {
         for wanted in 1_usize..=4 {
-            assert_eq!(Taking::of(wanted, None), Taking::TooFew);
+            assert_eq!(StockResult::of(wanted, None), StockResult::TooFew);
             for rows in 0..=4 {
                 let all = rows == wanted as u64;
-                let expected = if all { Taking::Done } else { Taking::Lost };
-                assert_eq!(Taking::of(wanted, Some(rows)), expected);
+                let expected = if all { StockResult::Done } else { StockResult::Lost };
+                assert_eq!(StockResult::of(wanted, Some(rows)), expected);
             }
         }
     }

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::{
     DatabaseError, Finish, Item, Reservation, Reserved,
-    reservation::{Lock, Taking, written},
+    reservation::{Lock, StockResult, written},
     statements::statements,
 };
 use crate::{clock, name::Name};
@@ -247,14 +247,14 @@ impl Sqlite {
         .execute(&mut *transaction)
         .await
         .map(|done| done.rows_affected());
-        let reserved = match Taking::of(wanted.items.len(), written(taken)?) {
-            Taking::Done => {
+        let reserved = match StockResult::of(wanted.items.len(), written(taken)?) {
+            StockResult::Done => {
                 let response = finish.write(&mut *transaction).await?;
                 transaction.commit().await?;
                 Reserved::Done(response)
             }
-            Taking::Lost => Reserved::TooFew,
-            Taking::TooFew => {
+            StockResult::Lost => Reserved::TooFew,
+            StockResult::TooFew => {
                 transaction.rollback().await?;
                 self.free(wanted.holder).await?;
                 Reserved::TooFew

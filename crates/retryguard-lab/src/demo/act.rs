@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::{
     EVERY, Own,
-    frame::{Arm, Frame, Phase, Seen},
+    frame::{Arm, Frame, Phase, RateBaseline},
     verdict,
 };
 use crate::{
@@ -181,7 +181,7 @@ async fn one(act: &Act, run: &Run, seed: u64, frames: &watch::Sender<Frame>) -> 
     let mut look = tokio::time::interval(EVERY);
     let mut running = Box::pin(driver.run());
     // A second of looks: rates are taken over it.
-    let mut seen: VecDeque<Seen> = VecDeque::from([look_at(&system, &driver, 0.0)]);
+    let mut seen: VecDeque<RateBaseline> = VecDeque::from([look_at(&system, &driver, 0.0)]);
     let mut measured = None;
     let length = act.length.mul_f64(act.scale).as_secs_f64();
     loop {
@@ -235,8 +235,8 @@ async fn one(act: &Act, run: &Run, seed: u64, frames: &watch::Sender<Frame>) -> 
     Ok(())
 }
 
-fn look_at(system: &System, driver: &Driver, at: f64) -> Seen {
-    Seen {
+fn look_at(system: &System, driver: &Driver, at: f64) -> RateBaseline {
+    RateBaseline {
         at,
         live: driver.live(),
         attempts: driver.attempts(),

@@ -5,7 +5,7 @@
 use retryguard::Refusal;
 use serde::Serialize;
 
-use super::frame::Seen;
+use super::frame::RateBaseline;
 
 /// A part of a policy that keeps load away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -106,7 +106,7 @@ impl Part {
     }
 
     /// What it has done so far: a sum, or for calls that wait the number at this moment.
-    fn read(self, seen: &Seen) -> Read {
+    fn read(self, seen: &RateBaseline) -> Read {
         let edges = &seen.snapshot.edges;
         let refused = |wanted: &[Refusal]| {
             let of_edge = |refusals: &Vec<u64>| -> u64 {
@@ -148,7 +148,7 @@ enum Read {
 }
 
 /// Adds what happened between two looks.
-pub(super) fn note(all: &mut Vec<Acted>, before: &Seen, now: &Seen) {
+pub(super) fn note(all: &mut Vec<Acted>, before: &RateBaseline, now: &RateBaseline) {
     for part in Part::ALL {
         let (count, sum) = match (part.read(before), part.read(now)) {
             (Read::Sum(old), Read::Sum(new)) => (new.saturating_sub(old), true),
@@ -192,10 +192,10 @@ mod tests {
         system::{EdgeView, Snapshot},
     };
 
-    fn seen(at: f64, breaker: &'static str, waiting: usize, budget: u64) -> Seen {
+    fn seen(at: f64, breaker: &'static str, waiting: usize, budget: u64) -> RateBaseline {
         let mut refusals = vec![0; Refusal::ALL.len()];
         refusals[Refusal::Budget.index()] = budget;
-        Seen {
+        RateBaseline {
             at,
             live: Live::default(),
             attempts: 0,

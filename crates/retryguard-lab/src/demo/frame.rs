@@ -147,7 +147,7 @@ impl Frame {
 
 /// What was seen at one moment, to take rates from.
 #[derive(Clone)]
-pub(super) struct Seen {
+pub(super) struct RateBaseline {
     pub(super) at: f64,
     pub(super) live: Live,
     pub(super) attempts: u64,
@@ -156,7 +156,7 @@ pub(super) struct Seen {
 
 impl Arm {
     /// Takes in what is seen now; rates are over the time since `before`, `last` is the look before this one.
-    pub(super) fn take(&mut self, before: &Seen, last: &Seen, now: &Seen) {
+    pub(super) fn take(&mut self, before: &RateBaseline, last: &RateBaseline, now: &RateBaseline) {
         acted::note(&mut self.acted, last, now);
         let span = (now.at - before.at).max(1e-3);
         let rate = |later: u64, sooner: u64| later.saturating_sub(sooner) as f64 / span;
@@ -190,8 +190,8 @@ impl Arm {
         self.point(before, now, rate);
     }
 
-    fn point(&mut self, before: &Seen, now: &Seen, rate: impl Fn(u64, u64) -> f64) {
-        let payments = |seen: &Seen| {
+    fn point(&mut self, before: &RateBaseline, now: &RateBaseline, rate: impl Fn(u64, u64) -> f64) {
+        let payments = |seen: &RateBaseline| {
             seen.snapshot
                 .services
                 .iter()

@@ -85,7 +85,7 @@ impl Figures {
             std::array::from_fn(|place| sum[place] + more[place])
         });
         let share_of = |place: usize| share(orders[place], orders[0]);
-        let look = Look::at(driven, (from, until));
+        let look = SampleDelta::at(driven, (from, until));
         let focused = look.change(Name::Orders, focus);
         let payments = look.latency(Name::Orders, Name::Payments);
         let seconds: Vec<(u64, u64)> = measured
@@ -133,7 +133,7 @@ impl Figures {
 }
 
 /// What happened between two samples.
-struct Look<'d> {
+struct SampleDelta<'d> {
     all: &'d [super::sampler::Sample],
     first: &'d Reading,
     last: &'d Reading,
@@ -141,7 +141,7 @@ struct Look<'d> {
     user_attempts: u64,
 }
 
-impl<'d> Look<'d> {
+impl<'d> SampleDelta<'d> {
     fn at(driven: &'d Driven, (from, until): (Duration, Duration)) -> Self {
         let samples = &driven.samples;
         let last = samples.len() - 1;

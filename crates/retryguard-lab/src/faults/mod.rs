@@ -13,7 +13,7 @@ use tokio::sync::watch;
 pub use admin::{AdminSite, admin};
 pub use kind::{Fault, Kind};
 
-use crate::{chance::Dice, clock, name::Name, scale::TimeScale};
+use crate::{chance::SharedRandom, clock, name::Name, scale::TimeScale};
 
 /// The faults of a system, switched by its admin interface or by an experiment.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct Faults(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     scale: TimeScale,
-    dice: Dice,
+    dice: SharedRandom,
     state: Mutex<State>,
     /// Grows with every change: services that must act on one wait for it.
     changes: watch::Sender<u64>,
@@ -47,7 +47,7 @@ impl Faults {
     pub fn none(scale: TimeScale, seed: u64) -> Self {
         Self(Arc::new(Inner {
             scale,
-            dice: Dice::new(seed, "faults"),
+            dice: SharedRandom::new(seed, "faults"),
             state: Mutex::default(),
             changes: watch::channel(0).0,
         }))

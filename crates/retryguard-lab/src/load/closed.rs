@@ -12,7 +12,7 @@ use std::{
 use tokio::task::JoinSet;
 
 use super::driver::Inner;
-use crate::{chance::Dice, clock, faults::Kind};
+use crate::{chance::SharedRandom, clock, faults::Kind};
 
 /// The users of the spike.
 const SPIKE: usize = 500;
@@ -21,7 +21,7 @@ const SPIKE: usize = 500;
 const SPIKE_THINK: Duration = Duration::from_millis(100);
 
 /// A user's stay, from the start of the load.
-struct Stay {
+struct UserSession {
     from: Duration,
     until: Duration,
     think: (Duration, Duration),
@@ -42,9 +42,9 @@ pub(super) async fn run(
     while tasks.join_next().await.is_some() {}
 }
 
-fn stays(inner: &Inner, users: usize, think: (Duration, Duration)) -> Vec<Stay> {
-    let mut stays: Vec<Stay> = (0..users)
-        .map(|_| Stay {
+fn stays(inner: &Inner, users: usize, think: (Duration, Duration)) -> Vec<UserSession> {
+    let mut stays: Vec<UserSession> = (0..users)
+        .map(|_| UserSession {
             from: Duration::ZERO,
             until: inner.plan.duration,
             think,
@@ -53,7 +53,7 @@ fn stays(inner: &Inner, users: usize, think: (Duration, Duration)) -> Vec<Stay> 
     if let Some(window) = inner.plan.window(Kind::GatewayOverload) {
         let more = SPIKE.saturating_sub(users);
         let rise = (window.until - window.from) / 3;
-        stays.extend((0..more).map(|user| Stay {
+        stays.extend((0..more).map(|user| UserSession {
             from: window.from + rise.mul_f64(user as f64 / more.max(1) as f64),
             until: window.until,
             think: (SPIKE_THINK, SPIKE_THINK),
@@ -62,8 +62,8 @@ fn stays(inner: &Inner, users: usize, think: (Duration, Duration)) -> Vec<Stay> 
     stays
 }
 
-async fn live(inner: &Inner, start: clock::Instant, user: usize, stay: &Stay, numbers: &AtomicU64) {
-    let dice = Dice::new(inner.seed, &format!("user {user}"));
+async fn live(inner: &Inner, start: clock::Instant, user: usize, stay: &UserSession, numbers: &AtomicU64) {
+    let dice = SharedRandom::new(inner.seed, &format!("user {user}"));
     let thought = || {
         let (least, most) = stay.think;
         inner.span(least + (most - least).mul_f64(dice.unit()))

@@ -11,7 +11,7 @@ use super::{
     Live, Measurements, Plan, Shape, Verdict, closed,
     measurements::{Ledger, SLICE},
     open,
-    orders::{OrderMaker, Sheet},
+    orders::{OrderMaker, PreparedOrder},
 };
 use crate::{
     clock,
@@ -152,7 +152,7 @@ impl Inner {
         }
     }
 
-    async fn send(&self, sheet: &Sheet) -> Verdict {
+    async fn send(&self, sheet: &PreparedOrder) -> Verdict {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Ok(key) = HeaderValue::from_str(&sheet.key) {
@@ -214,7 +214,7 @@ async fn switch(inner: Arc<Inner>, start: clock::Instant) {
 }
 
 /// How users call: once, or several times without a pause, for as long as their patience lasts. Their patience is
-/// not told to the gateway: no browser does that.
+/// not reported to the gateway: no browser does that.
 fn user_policy(plan: &Plan, scale: TimeScale, attempts: u32) -> anyhow::Result<Policy> {
     let patience = scale.span(plan.patience).as_millis().max(1);
     let text = format!(

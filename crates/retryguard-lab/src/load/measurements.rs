@@ -11,7 +11,7 @@ use serde::Serialize;
 /// How finely the time line is cut, as described.
 pub(super) const SLICE: Duration = Duration::from_secs(1);
 
-/// The longest latency that is told apart: ten minutes.
+/// The longest latency that is distinguished: ten minutes.
 const LONGEST_MICROS: u64 = 600_000_000;
 
 /// What became of one order.

@@ -6,10 +6,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::driver::{Inner, MOST_UNDER_WAY};
-use crate::{chance::Dice, clock};
+use crate::{chance::SharedRandom, clock};
 
 pub(super) async fn run(inner: &Arc<Inner>, start: clock::Instant, rate: f64) {
-    let dice = Dice::new(inner.seed, "arrivals");
+    let dice = SharedRandom::new(inner.seed, "arrivals");
     let length = inner.span(inner.plan.duration);
     let mut tasks = JoinSet::new();
     let mut at = Duration::ZERO;

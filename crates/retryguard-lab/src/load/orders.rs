@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::chance::Dice;
+use crate::chance::SharedRandom;
 
 /// An order ready to be sent.
 #[derive(Debug, Clone)]
-pub(super) struct Sheet {
+pub(super) struct PreparedOrder {
     pub(super) key: String,
     pub(super) body: Vec<u8>,
     /// Whether it is sent once more afterwards, by a user who is not sure.
@@ -16,7 +16,7 @@ pub(super) struct Sheet {
 /// Writes orders.
 #[derive(Debug)]
 pub(super) struct OrderMaker {
-    dice: Dice,
+    dice: SharedRandom,
     run: u64,
     goods: u32,
     replays: f64,
@@ -24,7 +24,7 @@ pub(super) struct OrderMaker {
 
 impl OrderMaker {
     pub(super) fn new(seed: u64, goods: u32, replays: f64) -> Self {
-        let dice = Dice::new(seed, "orders");
+        let dice = SharedRandom::new(seed, "orders");
         Self {
             run: dice.bits() >> 32,
             dice,
@@ -33,13 +33,13 @@ impl OrderMaker {
         }
     }
 
-    pub(super) fn sheet(&self, number: u64) -> Sheet {
+    pub(super) fn sheet(&self, number: u64) -> PreparedOrder {
         let kinds = 1 + self.dice.below(3);
         let items: Vec<_> = (0..kinds)
             .map(|_| json!({"sku": self.dice.below(u64::from(self.goods)), "quantity": 1 + self.dice.below(3)}))
             .collect();
         let order = format!("{:08x}-{number}", self.run);
-        Sheet {
+        PreparedOrder {
             body: json!({"order": order, "items": items}).to_string().into_bytes(),
             key: format!("order-{order}"),
             replayed: self.dice.happens(self.replays),

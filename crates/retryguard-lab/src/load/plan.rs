@@ -32,7 +32,7 @@ pub enum Shape {
         /// Orders a second.
         rate: f64,
     },
-    /// So many users, each of whom waits for an answer and thinks before the next order.
+    /// So many users: each waits for an answer and thinks before the next order.
     Closed {
         /// How many.
         users: usize,

@@ -16,9 +16,9 @@ use tokio::net::TcpStream;
 
 /// Tears the connection that a request came over. Found in the request's extensions.
 #[derive(Debug, Clone, Default)]
-pub struct Scissors(Arc<AtomicBool>);
+pub struct ConnectionCutter(Arc<AtomicBool>);
 
-impl Scissors {
+impl ConnectionCutter {
     /// Breaks the connection: nothing more is sent, and the peer gets a reset.
     pub fn cut(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -32,12 +32,12 @@ impl Scissors {
 /// The server's end of a connection.
 pub(crate) struct Line {
     stream: TokioIo<TcpStream>,
-    scissors: Scissors,
+    scissors: ConnectionCutter,
 }
 
 impl Line {
-    pub(crate) fn new(stream: TcpStream) -> (Self, Scissors) {
-        let scissors = Scissors::default();
+    pub(crate) fn new(stream: TcpStream) -> (Self, ConnectionCutter) {
+        let scissors = ConnectionCutter::default();
         let line = Self {
             stream: TokioIo::new(stream),
             scissors: scissors.clone(),

@@ -12,7 +12,7 @@ use crate::{
     clock,
     site::{
         life::Life,
-        line::{Line, Scissors},
+        line::{ConnectionCutter, Line},
     },
 };
 
@@ -74,7 +74,7 @@ async fn connection(stream: TcpStream, router: Router) {
 
 async fn answer(
     router: Router,
-    scissors: Scissors,
+    scissors: ConnectionCutter,
     mut request: http::Request<Incoming>,
 ) -> Result<http::Response<Body>, Infallible> {
     request.extensions_mut().insert(scissors);

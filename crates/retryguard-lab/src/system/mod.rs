@@ -16,7 +16,7 @@ pub use crate::site::{
     Site,
     client::{Downstream, WireError},
     life::Life,
-    line::Scissors,
+    line::ConnectionCutter,
 };
 pub use snapshot::{EdgeView, ServiceView, Snapshot};
 
@@ -32,7 +32,7 @@ use folder::Folder;
 pub(crate) use host::Port;
 #[cfg(feature = "real")]
 pub(crate) use node::token;
-use node::{Ground, Node};
+use node::{Node, NodeTemplate};
 
 /// A running system, or the part of it that runs in this process.
 pub struct System {
@@ -90,7 +90,7 @@ impl System {
         for (name, port) in ports {
             let database = Database::open(&system.settings.backing, || system.folder.path(), name).await?;
             let site = system.site(name, database);
-            let ground = Ground {
+            let ground = NodeTemplate {
                 address: port.address,
                 site,
             };

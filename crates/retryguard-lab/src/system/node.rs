@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 use super::{host::Port, keys};
 use crate::{
-    chance::Dice,
+    chance::SharedRandom,
     clock,
     database::Database,
     faults::Kind,
@@ -23,7 +23,7 @@ pub(crate) struct Node {
 }
 
 /// What all incarnations of a service have in common.
-pub(crate) struct Ground {
+pub(crate) struct NodeTemplate {
     /// As it is for the first incarnation; each has a life of its own.
     pub(crate) site: Site,
     pub(crate) address: SocketAddr,
@@ -31,7 +31,7 @@ pub(crate) struct Ground {
 
 impl Node {
     /// Starts a service on its port and watches over it.
-    pub(crate) async fn start(ground: Ground, port: Port) -> anyhow::Result<Self> {
+    pub(crate) async fn start(ground: NodeTemplate, port: Port) -> anyhow::Result<Self> {
         let node = Self {
             database: ground.site.database.clone(),
             life: ground.site.life.clone(),
@@ -50,7 +50,7 @@ impl Node {
 }
 
 /// Begins a life on a port.
-async fn incarnate(ground: &Ground, port: Port) -> anyhow::Result<Life> {
+async fn incarnate(ground: &NodeTemplate, port: Port) -> anyhow::Result<Life> {
     let mut site = ground.site.clone();
     site.life = Life::begin();
     site.connections = Arc::new(Semaphore::new(site.settings.connections));
@@ -60,7 +60,7 @@ async fn incarnate(ground: &Ground, port: Port) -> anyhow::Result<Life> {
 }
 
 /// Kills and revives, takes workers away and gives them back, as the faults say.
-async fn watch_over(ground: Ground, first: Life) {
+async fn watch_over(ground: NodeTemplate, first: Life) {
     let mut guarded = Guarded(Some(first));
     let mut changes = ground.site.faults.watch();
     loop {
@@ -82,7 +82,7 @@ impl Drop for Guarded {
     }
 }
 
-async fn reconcile(ground: &Ground, guarded: &mut Guarded) {
+async fn reconcile(ground: &NodeTemplate, guarded: &mut Guarded) {
     let (name, faults) = (ground.site.name, &ground.site.faults);
     match (faults.find(Kind::Kill, name), &guarded.0) {
         (Some(_), Some(life)) => {
@@ -124,12 +124,12 @@ fn share_of(workers: usize, share: f64) -> usize {
 }
 
 /// The chance of one service's work.
-pub(crate) fn dice_of(seed: u64, name: Name) -> Arc<Dice> {
-    Arc::new(Dice::new(seed, name.as_str()))
+pub(crate) fn dice_of(seed: u64, name: Name) -> Arc<SharedRandom> {
+    Arc::new(SharedRandom::new(seed, name.as_str()))
 }
 
 /// A random token, for systems that were given none.
 pub(crate) fn token() -> Arc<str> {
-    let dice = Dice::new(clock::wall_nanos() ^ u64::from(std::process::id()), "token");
+    let dice = SharedRandom::new(clock::wall_nanos() ^ u64::from(std::process::id()), "token");
     format!("{:016x}{:016x}", dice.bits(), dice.bits()).into()
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{send, system};
 
-/// What a collector is told of one span.
+/// What a collector receives of one span.
 #[derive(Debug, Clone)]
 struct Told {
     service: String,

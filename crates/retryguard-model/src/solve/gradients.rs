@@ -5,7 +5,7 @@
 
 use super::shares::{ACCEPTED, Shares};
 
-/// The least residual, in parts of the value, that rounding lets anyone prove.
+/// The least residual, in parts of the value, that can be proven in spite of rounding.
 const LAST_DIGIT: f64 = 4.0 * f64::EPSILON;
 /// Steps for one right-hand side, over all rounds, where nothing else limits them.
 pub(super) const STEPS: usize = 1_500;

@@ -1,4 +1,4 @@
-//! Who calls whom.
+//! Which service calls which.
 
 use std::collections::HashMap;
 

@@ -9,13 +9,13 @@ use retryguard_policy::reading::{Body, Entry, Node};
 pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "gatewayRetries",
-        "the scenario says which services exist and who calls whom",
+        "the scenario says which services exist and which service calls which",
     ),
     ("remotePeriod", "a policy does not change during a run"),
     ("bodyTimeout", "an answer has no body"),
     (
         "calls",
-        "only the linter reads it; the scenario's own `calls` say who calls whom",
+        "only the linter reads it; the scenario's own `calls` say which service calls which",
     ),
     (
         "criticality",

@@ -77,7 +77,7 @@ pub const COLUMNS: &[Column] = &[
         Some(run.duplicate_rate())
     }),
     hidden("undelivered", "undelivered", Kind::Count, |run| {
-        (run.letters > 0).then(|| (run.letters - run.delivered) as f64)
+        (run.messages > 0).then(|| (run.messages - run.delivered) as f64)
     }),
     hidden("deliveryP95Ms", "delivery p95 ms", Kind::Millis, |run| {
         run.delivery.quantile(0.95).map(|nanos| nanos as f64 / 1e6)

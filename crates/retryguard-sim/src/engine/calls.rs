@@ -316,7 +316,7 @@ impl Engine<'_> {
                 self.user_answered(client, user);
             }
             Parent::Job { job, optional } => self.child_done(job, optional, &ended),
-            Parent::Outbox { letter } => self.letter_done(letter, &ended),
+            Parent::Outbox { message } => self.message_done(message, &ended),
         }
         let edge = edge as usize;
         let target = &mut self.lines[edge].peers[peer].target;

@@ -13,7 +13,7 @@ use crate::{
 /// What a group of clients knows.
 #[derive(Debug)]
 pub(super) struct State {
-    arrivals: Luck,
+    arrivals: CallArrivals,
     bound: Bound,
     begun: u64,
     /// Users that have ever been there, and which of them are there now.
@@ -36,7 +36,7 @@ struct Bound {
 
 /// What decides when the next call begins.
 #[derive(Debug)]
-struct Luck {
+struct CallArrivals {
     chance: Stream,
     /// The next time between two calls, as a share of its mean, where it is known already: it is drawn ahead if nothing
     /// else is drawn in between, so that no event waits for a logarithm before it is known what happens next.
@@ -62,7 +62,7 @@ struct User {
 pub(super) fn states(world: &World, seed: Seed) -> Vec<State> {
     (0..world.clients.len() as u64)
         .map(|client| State {
-            arrivals: Luck {
+            arrivals: CallArrivals {
                 chance: seed.stream(client, Purpose::Arrival),
                 ahead: None,
             },
@@ -264,7 +264,7 @@ fn next_arrival(
     random: bool,
     now: Instant,
     bound: &mut Bound,
-    Luck { chance, ahead }: &mut Luck,
+    CallArrivals { chance, ahead }: &mut CallArrivals,
 ) -> Instant {
     // A rate that never changes has a bound that never ends, and nothing to be thinned.
     if let Some(unit) = ahead.take() {
@@ -306,8 +306,8 @@ fn next_arrival(
 mod tests {
     use super::*;
 
-    fn luck() -> Luck {
-        Luck {
+    fn arrivals() -> CallArrivals {
+        CallArrivals {
             chance: Seed(1).stream(0, Purpose::Arrival),
             ahead: None,
         }
@@ -318,7 +318,7 @@ mod tests {
         let rate = Profile::constant(50.0)
             .then(Instant::from_secs(100), 200.0, Duration::ZERO)
             .then(Instant::from_secs(200), 0.0, Duration::from_secs(100));
-        let mut chance = luck();
+        let mut chance = arrivals();
         let (mut at, mut counts) = (Instant::ZERO, [0_u32; 4]);
         let mut bound = Bound::NONE;
         loop {
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn even_arrivals_are_even() {
-        let mut chance = luck();
+        let mut chance = arrivals();
         let rate = Profile::constant(4.0);
         let mut bound = Bound::NONE;
         assert_eq!(

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use retryguard_core::{
     Instant, Outcome,
     call::Attempt,
-    endpoints::{Ask, Endpoints, Id, Sent},
+    endpoints::{Endpoints, Id, Selection, Sent},
 };
 
-use super::{CallKey, Engine, server::Room};
+use super::{CallKey, Engine, server::ServiceCapacity};
 use crate::streams::Purpose;
 
 /// The number of the replica of a request whose caller does not know the replicas.
@@ -63,7 +63,7 @@ impl Engine<'_> {
         let in_flight = self.calls.get(handle).expect("a call that sends is there");
         let line = &mut self.lines[in_flight.edge as usize];
         let server = &self.servers[line.to as usize];
-        let Room::Workers { replicas, .. } = server.station else {
+        let ServiceCapacity::Workers { replicas, .. } = server.station else {
             return ANY;
         };
         // The oracle knows which replicas are broken: the first ones.
@@ -76,12 +76,12 @@ impl Engine<'_> {
         known.follow(replicas as usize);
         let routes = self.routes.0.entry(handle.as_u64()).or_default();
         let tried: Vec<Id> = routes.iter().map(|route| route.to).collect();
-        let ask = Ask {
+        let selection = Selection {
             tried: &tried,
             repeatable: in_flight.idempotent && in_flight.call.retries() < line.settings.call.retries,
         };
         let mut chance = self.seed.stream(lineage, Purpose::Route);
-        let Some(sent) = known.machine.choose(ask, self.now, &mut chance) else {
+        let Some(sent) = known.machine.choose(selection, self.now, &mut chance) else {
             return ANY;
         };
         let to = sent.endpoint();

@@ -2,7 +2,7 @@
 
 use retryguard_core::Instant;
 
-use super::{Engine, Event, server::Trouble};
+use super::{Engine, Event, server::ActiveFaults};
 use crate::world::{Effect, Fault};
 
 impl Engine<'_> {
@@ -22,19 +22,19 @@ impl Engine<'_> {
             self.queue.push(next, Event::Fault(index));
         }
         let service = fault.service;
-        let mut trouble = Trouble::NONE;
+        let mut faults = ActiveFaults::NONE;
         let all = self.world.faults.iter().zip(&self.faults_on).enumerate();
         for (number, (fault, _)) in all.filter(|(_, (fault, on))| **on && fault.service == service) {
             match &fault.effect {
-                Effect::Outage => trouble.down = true,
-                Effect::Errors(share) => trouble.errors += (1.0 - trouble.errors) * share,
-                Effect::Slow(times) => trouble.slow *= times,
-                Effect::Delay(_) => trouble.delays.push(number),
-                Effect::Capacity(share) => trouble.share *= share,
-                Effect::BrokenReplicas(count) => trouble.broken += count,
+                Effect::Outage => faults.down = true,
+                Effect::Errors(share) => faults.errors += (1.0 - faults.errors) * share,
+                Effect::Slow(times) => faults.slow *= times,
+                Effect::Delay(_) => faults.delays.push(number),
+                Effect::Capacity(share) => faults.share *= share,
+                Effect::BrokenReplicas(count) => faults.broken += count,
             }
         }
-        self.servers[service].set_trouble(trouble);
+        self.servers[service].set_faults(faults);
         self.next_waiting(service);
     }
 }

@@ -6,10 +6,10 @@ use retryguard_core::{Failure, FailureKind, Instant, Outcome, outcome::Hints, sh
 
 use super::{
     Engine, Event, Job, JobKey, admission::Rejection, calls::Ended, descend, endpoints::ANY, pools::Planned,
-    server::Room,
+    server::ServiceCapacity,
 };
 use crate::{
-    engine::server::{Given, Source},
+    engine::server::{InstanceStart, Source},
     streams::{Purpose, Seed, Stream},
     world::{Effects, Station, Step},
 };
@@ -35,15 +35,15 @@ impl Engine<'_> {
         let service = job.service as usize;
         let lineage = job.lineage;
         let server = &mut self.servers[service];
-        if server.trouble.down {
+        if server.faults.down {
             return self.reject_request(handle, FailureKind::Unreachable, None);
         }
-        if server.trouble.broken > 0 {
+        if server.faults.broken > 0 {
             let meets = if job.replica == ANY {
-                let share = f64::from(server.trouble.broken) / server.size().max(1.0);
+                let share = f64::from(server.faults.broken) / server.size().max(1.0);
                 self.seed.stream(lineage, Purpose::Route).with_probability(share)
             } else {
-                job.replica < server.trouble.broken
+                job.replica < server.faults.broken
             };
             if meets {
                 return self.reject_request(handle, FailureKind::Unreachable, None);
@@ -89,9 +89,9 @@ impl Engine<'_> {
 
     fn admit(&mut self, handle: JobKey, service: usize) {
         let server = &mut self.servers[service];
-        let (busy, workers, share) = (server.busy, server.workers(), server.trouble.share);
+        let (busy, workers, share) = (server.busy, server.workers(), server.faults.share);
         match &mut server.station {
-            Room::Workers { queue, .. } => {
+            ServiceCapacity::Workers { queue, .. } => {
                 if busy < workers {
                     return self.work(handle, Duration::ZERO);
                 }
@@ -112,17 +112,17 @@ impl Engine<'_> {
                     return;
                 }
             }
-            Room::Capacity(tokens) => {
+            ServiceCapacity::Capacity(tokens) => {
                 if let Some(source) = tokens.take(self.now, share) {
                     server.counts.consumed += 1.0;
                     server.counts.from_burst += f64::from(u8::from(source == Source::Burst));
                     return self.work(handle, Duration::ZERO);
                 }
             }
-            Room::Instances(instances) => {
+            ServiceCapacity::Instances(instances) => {
                 let (instance, start) = match instances.take(busy, self.now) {
-                    Given::Warm(instance) => (instance, Duration::ZERO),
-                    Given::Cold(instance) => {
+                    InstanceStart::Warm(instance) => (instance, Duration::ZERO),
+                    InstanceStart::Cold(instance) => {
                         let Station::Instances { start, .. } = &self.world.services[service].station else {
                             unreachable!("the server is made from the station");
                         };
@@ -132,7 +132,7 @@ impl Engine<'_> {
                             start.draw(&mut self.seed.stream(lineage, Purpose::Request)),
                         )
                     }
-                    Given::Refused => {
+                    InstanceStart::Refused => {
                         return self.reject_request(handle, FailureKind::Overload, None);
                     }
                 };
@@ -171,7 +171,7 @@ impl Engine<'_> {
         let arrived = job.arrived;
         let service = &self.world.services[index];
         let server = &mut self.servers[index];
-        if let Room::Workers { replicas, .. } = server.station
+        if let ServiceCapacity::Workers { replicas, .. } = server.station
             && replicas > 1
         {
             #[expect(
@@ -188,10 +188,10 @@ impl Engine<'_> {
         let drawn = job.work.take();
         let (mut takes, mut chance) =
             drawn.unwrap_or_else(|| drawn_work(&service.station, self.seed, lineage));
-        if server.trouble.slow != 1.0 {
-            takes = super::nanos(Duration::from_nanos(takes).mul_f64(server.trouble.slow));
+        if server.faults.slow != 1.0 {
+            takes = super::nanos(Duration::from_nanos(takes).mul_f64(server.faults.slow));
         }
-        for &fault in &server.trouble.delays {
+        for &fault in &server.faults.delays {
             if let crate::world::Effect::Delay(delay) = &self.world.faults[fault].effect {
                 takes = takes.saturating_add(delay.draw_nanos(&mut chance));
             }
@@ -223,7 +223,7 @@ impl Engine<'_> {
         let service = &self.world.services[index];
         let server = &self.servers[index];
         let mut errors = service.errors;
-        errors += (1.0 - errors) * server.trouble.errors;
+        errors += (1.0 - errors) * server.faults.errors;
         if let Some(load) = service.load_errors {
             errors += (1.0 - errors) * load.at(server.utilisation());
         }
@@ -376,7 +376,7 @@ impl Engine<'_> {
         let near = self.lines[job.edge as usize].near;
         // One that has had its effect before, under the same key, has no new effect.
         if success && server.posts && !again {
-            self.write_letters(handle);
+            self.write_messages(handle);
         }
         if let Some(instance) = holds {
             self.give_back(index, instance);
@@ -426,7 +426,7 @@ impl Engine<'_> {
     fn give_back(&mut self, index: usize, instance: u32) {
         let server = &mut self.servers[index];
         server.free_worker(self.now);
-        if let Room::Instances(instances) = &mut server.station {
+        if let ServiceCapacity::Instances(instances) = &mut server.station {
             instances.give_back(instance);
         }
         self.next_waiting(index);

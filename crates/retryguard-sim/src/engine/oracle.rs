@@ -20,8 +20,8 @@ impl Engine<'_> {
     /// enough to be served, because they have the least of it left; then the latest of the others.
     pub(super) fn use_room(&mut self, service: usize) {
         let server = &self.servers[service];
-        let enough = seconds(server.enough_time * server.trouble.slow);
-        let least = seconds(server.usual_time * server.trouble.slow);
+        let enough = seconds(server.enough_time * server.faults.slow);
+        let least = seconds(server.usual_time * server.faults.slow);
         while self.servers[service].has_room(self.now) {
             let (handle, late) = match self.servers[service].unhold() {
                 Some(found) => found,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use retryguard_core::{Criticality, Instant};
 
 use super::{
-    Engine, Event, JobKey, LetterKey, Parent,
+    Engine, Event, JobKey, MessageKey, Parent,
     calls::{Ended, Origin},
     descend,
 };
@@ -16,15 +16,15 @@ use crate::{
 
 /// What a service has written down and not yet seen delivered.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
-    letters: VecDeque<Letter>,
+pub(super) struct Outboxed {
+    messages: VecDeque<Message>,
     /// Whether the next look into the outbox is scheduled.
     looks: bool,
 }
 
 /// A call to be made.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Letter {
+pub(super) struct Message {
     service: u32,
     edge: usize,
     key: u64,
@@ -52,9 +52,9 @@ impl Engine<'_> {
         (rule.always || by_policy()).then_some(rule)
     }
 
-    /// A request has had its effect: what it owes to others is written down in the same breath.
+    /// A request has had its effect: the messages that it causes are written at the same time.
     #[expect(clippy::cast_possible_truncation, reason = "a world has few services")]
-    pub(super) fn write_letters(&mut self, handle: JobKey) {
+    pub(super) fn write_messages(&mut self, handle: JobKey) {
         let job = self.jobs.get(handle).expect("a request that ends is there");
         let service = job.service;
         let (key, lineage) = (job.key, job.lineage);
@@ -67,8 +67,8 @@ impl Engine<'_> {
             };
             for copy in 0..step.times {
                 let way = descend(edge as u64, u64::from(copy + (number as u32) * 1000));
-                self.record.on_letter(counted);
-                self.post(Letter {
+                self.record.on_message(counted);
+                self.post(Message {
                     service,
                     edge,
                     key: descend(key, way),
@@ -86,14 +86,14 @@ impl Engine<'_> {
         }
     }
 
-    fn post(&mut self, letter: Letter) {
+    fn post(&mut self, message: Message) {
         self.undelivered += 1;
-        let waiting = &mut self.servers[letter.service as usize].outbox;
-        waiting.letters.push_back(letter);
+        let waiting = &mut self.servers[message.service as usize].outbox;
+        waiting.messages.push_back(message);
         if !std::mem::replace(&mut waiting.looks, true) {
-            let poll = super::nanos(letter.rule.poll);
+            let poll = super::nanos(message.rule.poll);
             let next = Instant::from_nanos((self.now.as_nanos() / poll + 1) * poll);
-            self.queue.push(next, Event::Relay(letter.service));
+            self.queue.push(next, Event::Relay(message.service));
         }
     }
 
@@ -101,54 +101,54 @@ impl Engine<'_> {
     pub(super) fn relay(&mut self, service: u32) {
         let waiting = &mut self.servers[service as usize].outbox;
         waiting.looks = false;
-        let Some(rule) = waiting.letters.front().map(|letter| letter.rule) else {
+        let Some(rule) = waiting.messages.front().map(|message| message.rule) else {
             return;
         };
-        let due = waiting.letters.len().min(rule.batch as usize);
-        let batch: Vec<Letter> = waiting.letters.drain(..due).collect();
-        if !waiting.letters.is_empty() {
+        let due = waiting.messages.len().min(rule.batch as usize);
+        let batch: Vec<Message> = waiting.messages.drain(..due).collect();
+        if !waiting.messages.is_empty() {
             waiting.looks = true;
             self.queue.push(self.now.after(rule.poll), Event::Relay(service));
         }
-        for letter in batch {
-            let handle = self.letters.insert(letter);
+        for message in batch {
+            let handle = self.messages.insert(message);
             self.start_call(Origin {
-                edge: letter.edge,
+                edge: message.edge,
                 peer: 0,
-                parent: Parent::Outbox { letter: handle },
-                key: letter.key,
-                lineage: descend(letter.lineage, u64::from(letter.tries)),
+                parent: Parent::Outbox { message: handle },
+                key: message.key,
+                lineage: descend(message.lineage, u64::from(message.tries)),
                 deadline: Instant::NEVER,
                 criticality: Criticality::Sheddable,
-                counted: letter.counted,
-                original: letter.original && !letter.sent,
-                idempotent: letter.idempotent,
+                counted: message.counted,
+                original: message.original && !message.sent,
+                idempotent: message.idempotent,
                 pool: None,
             });
         }
     }
 
     /// A delivery has ended: what failed stays in the outbox.
-    pub(super) fn letter_done(&mut self, handle: LetterKey, ended: &Ended) {
-        let Some(mut letter) = self.letters.remove(handle) else {
+    pub(super) fn message_done(&mut self, handle: MessageKey, ended: &Ended) {
+        let Some(mut message) = self.messages.remove(handle) else {
             return;
         };
         self.undelivered -= 1;
-        letter.sent |= !matches!(ended, Ended::Refused(_));
+        message.sent |= !matches!(ended, Ended::Refused(_));
         let mut again = !matches!(ended, Ended::Success);
         if !again {
-            if !std::mem::replace(&mut letter.delivered, true) {
+            if !std::mem::replace(&mut message.delivered, true) {
                 self.record
-                    .on_delivered(self.now.since(letter.written), letter.counted);
+                    .on_delivered(self.now.since(message.written), message.counted);
             }
             again = self
                 .seed
-                .stream(descend(letter.lineage, u64::from(letter.tries)), Purpose::Route)
-                .with_probability(letter.rule.redelivered);
+                .stream(descend(message.lineage, u64::from(message.tries)), Purpose::Route)
+                .with_probability(message.rule.redelivered);
         }
         if again {
-            letter.tries += 1;
-            self.post(letter);
+            message.tries += 1;
+            self.post(message);
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct Run {
     /// Why attempts were not sent, in the order of [`Refusal::ALL`].
     pub refusals: [u64; Refusal::ALL.len()],
     /// Calls that were written into an outbox.
-    pub letters: u64,
+    pub messages: u64,
     /// Those that were delivered.
     pub delivered: u64,
     /// How long they waited for that, in nanoseconds.
@@ -211,7 +211,7 @@ impl Recorder {
                 success_nanos: 0,
                 services,
                 refusals: [0; Refusal::ALL.len()],
-                letters: 0,
+                messages: 0,
                 delivered: 0,
                 delivery: Histogram::new(),
                 measured: 0.0,
@@ -304,8 +304,8 @@ impl Recorder {
         }
     }
 
-    pub(super) fn on_letter(&mut self, counted: bool) {
-        self.run.letters += u64::from(counted);
+    pub(super) fn on_message(&mut self, counted: bool) {
+        self.run.messages += u64::from(counted);
     }
 
     pub(super) fn on_delivered(&mut self, took: Duration, counted: bool) {

@@ -12,7 +12,7 @@ use crate::world::{Effects, LoadErrors, QueueOrder, Service, Shedding, Station};
 
 use super::{CallKey, JobKey};
 use codel::Codel;
-pub(super) use instances::Given;
+pub(super) use instances::InstanceStart;
 use instances::Instances;
 pub(super) use tokens::Source;
 use tokens::Tokens;
@@ -20,7 +20,7 @@ use tokens::Tokens;
 /// A service at work.
 #[derive(Debug)]
 pub(super) struct Server {
-    pub(super) station: Room,
+    pub(super) station: ServiceCapacity,
     pub(super) busy: u32,
     pub(super) waiting: VecDeque<JobKey>,
     /// Whether the newest waiting request is next.
@@ -28,7 +28,7 @@ pub(super) struct Server {
     pub(super) codel: Option<Codel>,
     pub(super) shed: Option<Shed>,
     pub(super) pools: Vec<PoolState>,
-    pub(super) trouble: Trouble,
+    pub(super) faults: ActiveFaults,
     /// Whether calls that are held will look again by themselves.
     pub(super) looks: bool,
     /// Sizes that were decided and take effect later.
@@ -51,7 +51,7 @@ pub(super) struct Server {
     load_errors: Option<LoadErrors>,
     /// Whether a call of it may go through an outbox, and what waits in it.
     pub(super) posts: bool,
-    pub(super) outbox: super::outbox::Waiting,
+    pub(super) outbox: super::outbox::Outboxed,
     /// How many seconds the work takes on average, and in how many a request will most likely be served.
     pub(super) usual_time: f64,
     pub(super) enough_time: f64,
@@ -61,7 +61,7 @@ pub(super) struct Server {
 
 /// What bounds the work.
 #[derive(Debug)]
-pub(super) enum Room {
+pub(super) enum ServiceCapacity {
     Workers { replicas: u32, each: u32, queue: usize },
     Capacity(Tokens),
     Instances(Instances),
@@ -69,7 +69,7 @@ pub(super) enum Room {
 
 /// What the faults in force do to it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Trouble {
+pub(super) struct ActiveFaults {
     pub(super) down: bool,
     pub(super) errors: f64,
     pub(super) slow: f64,
@@ -79,7 +79,7 @@ pub(super) struct Trouble {
     pub(super) delays: Vec<usize>,
 }
 
-impl Trouble {
+impl ActiveFaults {
     pub(super) const NONE: Self = Self {
         down: false,
         errors: 0.0,
@@ -130,19 +130,19 @@ impl Server {
                 workers,
                 queue,
                 ..
-            } => Room::Workers {
+            } => ServiceCapacity::Workers {
                 replicas: *replicas,
                 each: *workers,
                 queue: queue.map_or(usize::MAX, |queue| queue as usize),
             },
             Station::Capacity {
                 per_second, burst, ..
-            } => Room::Capacity(Tokens::new(*per_second, *burst)),
+            } => ServiceCapacity::Capacity(Tokens::new(*per_second, *burst)),
             Station::Instances {
                 most,
                 new_per_ten_seconds,
                 ..
-            } => Room::Instances(Instances::new(*most, *new_per_ten_seconds)),
+            } => ServiceCapacity::Instances(Instances::new(*most, *new_per_ten_seconds)),
         };
         let rule = match service.shedding {
             Shedding::Off => None,
@@ -172,7 +172,7 @@ impl Server {
             waiting: VecDeque::new(),
             shed: rule.map(|rule| Shed::new(rule, Instant::ZERO)),
             pools: Vec::new(),
-            trouble: Trouble::NONE,
+            faults: ActiveFaults::NONE,
             looks: false,
             resizes: VecDeque::new(),
             scaler: super::scale::State::default(),
@@ -189,7 +189,7 @@ impl Server {
             seen: std::collections::HashMap::new(),
             effects,
             posts: service.steps.iter().any(|step| step.outbox.is_some()),
-            outbox: super::outbox::Waiting::default(),
+            outbox: super::outbox::Outboxed::default(),
             // Seven times the mean: one in a thousand of exponential times is longer.
             enough_time: 7.0 * service.station.time().mean(),
             usual_time: service.station.time().mean(),
@@ -206,24 +206,24 @@ impl Server {
         self.workers
     }
 
-    /// Counts the workers, whenever the size or the trouble changes.
+    /// Counts the workers, whenever the size or the faults change.
     fn count_workers(&mut self) {
         self.workers = match &self.station {
-            Room::Workers { replicas, each, .. } => {
+            ServiceCapacity::Workers { replicas, each, .. } => {
                 let all = replicas.saturating_mul(*each);
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
                     reason = "a share of a count"
                 )]
-                let left = (f64::from(all) * self.trouble.share).round() as u32;
+                let left = (f64::from(all) * self.faults.share).round() as u32;
                 left
             }
-            Room::Capacity(_) => u32::MAX,
-            Room::Instances(instances) => instances.most,
+            ServiceCapacity::Capacity(_) => u32::MAX,
+            ServiceCapacity::Instances(instances) => instances.most,
         };
         if let Some(load) = self.load_errors
-            && matches!(self.station, Room::Workers { .. })
+            && matches!(self.station, ServiceCapacity::Workers { .. })
         {
             let all = f64::from(self.workers.max(1));
             let served = |busy: u32| f64::from(busy) * (1.0 - load.at(f64::from(busy) / all));
@@ -233,17 +233,17 @@ impl Server {
     }
 
     /// Other faults are in force.
-    pub(super) fn set_trouble(&mut self, trouble: Trouble) {
-        self.trouble = trouble;
+    pub(super) fn set_faults(&mut self, faults: ActiveFaults) {
+        self.faults = faults;
         self.count_workers();
     }
 
     /// Replicas, units of capacity, or instances in use.
     pub(super) fn size(&self) -> f64 {
         match &self.station {
-            Room::Workers { replicas, .. } => f64::from(*replicas),
-            Room::Capacity(tokens) => tokens.per_second,
-            Room::Instances(_) => f64::from(self.busy),
+            ServiceCapacity::Workers { replicas, .. } => f64::from(*replicas),
+            ServiceCapacity::Capacity(tokens) => tokens.per_second,
+            ServiceCapacity::Instances(_) => f64::from(self.busy),
         }
     }
 
@@ -255,9 +255,9 @@ impl Server {
     pub(super) fn set_size(&mut self, size: f64, now: Instant) {
         self.settle(now);
         match &mut self.station {
-            Room::Workers { replicas, .. } => *replicas = size.round() as u32,
-            Room::Capacity(tokens) => tokens.per_second = size,
-            Room::Instances(_) => {}
+            ServiceCapacity::Workers { replicas, .. } => *replicas = size.round() as u32,
+            ServiceCapacity::Capacity(tokens) => tokens.per_second = size,
+            ServiceCapacity::Instances(_) => {}
         }
         self.count_workers();
     }
@@ -280,14 +280,16 @@ impl Server {
     /// As what a request that comes now is turned away whatever it is, if it is: most are, in an overload.
     #[inline]
     pub(super) fn closed_to_all(&self) -> Option<FailureKind> {
-        if self.trouble.down {
+        if self.faults.down {
             return Some(FailureKind::Unreachable);
         }
-        if self.trouble.broken > 0 || self.asks {
+        if self.faults.broken > 0 || self.asks {
             return None;
         }
         match &self.station {
-            Room::Workers { queue, .. } if self.waiting.len() >= *queue && self.busy >= self.workers => {
+            ServiceCapacity::Workers { queue, .. }
+                if self.waiting.len() >= *queue && self.busy >= self.workers =>
+            {
                 Some(FailureKind::Overload)
             }
             _ => None,
@@ -296,15 +298,15 @@ impl Server {
 
     /// Whether a request that came now would be worked on at once.
     pub(super) fn has_room(&mut self, now: Instant) -> bool {
-        if self.trouble.down || self.trouble.errors >= 1.0 {
+        if self.faults.down || self.faults.errors >= 1.0 {
             return false;
         }
         let (busy, workers) = (self.busy, self.workers());
-        let share = self.trouble.share;
+        let share = self.faults.share;
         match &mut self.station {
-            Room::Workers { .. } => busy < self.best_busy.min(workers),
-            Room::Capacity(tokens) => tokens.has_one(now, share),
-            Room::Instances(instances) => instances.has_room(busy, now),
+            ServiceCapacity::Workers { .. } => busy < self.best_busy.min(workers),
+            ServiceCapacity::Capacity(tokens) => tokens.has_one(now, share),
+            ServiceCapacity::Instances(instances) => instances.has_room(busy, now),
         }
     }
 
@@ -396,7 +398,7 @@ impl Server {
     /// enough.
     pub(super) fn next_look(&self, now: Instant) -> Instant {
         const SECOND: u64 = 1_000_000_000;
-        let grid = if matches!(self.station, Room::Capacity(_)) {
+        let grid = if matches!(self.station, ServiceCapacity::Capacity(_)) {
             SECOND
         } else {
             SECOND / 10

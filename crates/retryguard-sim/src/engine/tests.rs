@@ -181,7 +181,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     assert_ne!(print(1), print(2));
 }
 
-/// Every known policy ends every call, in trouble too, and none does better than the oracle.
+/// Every known policy ends every call, under faults too, and none does better than the oracle.
 #[test]
 fn no_policy_exceeds_the_oracle() {
     let mut world = chain(
@@ -219,7 +219,7 @@ fn no_policy_exceeds_the_oracle() {
 }
 
 /// A service learns when the caller gives an attempt up, whether by the deadline of the call or by the time of an attempt:
-/// what waited for longer than that is not worked on in vain.
+/// what waited for longer than that is not worked on for nothing.
 #[test]
 fn a_service_is_told_when_an_attempt_is_given_up() {
     let service = workers("b", 1, None, Distribution::Constant(Duration::from_secs(1)));

@@ -6,10 +6,10 @@
 //! clients.
 //!
 //! Two crowds are kept for each step: clients on its *edge*, who act at the very same moment, and clients *inside*,
-//! spread uniformly over it. A wait without jitter leaves a client in its crowd; a jittered one puts it inside. The
+//! spread uniformly over it. A wait without jitter leaves a client in its cohort; a jittered one puts it inside. The
 //! one approximation is that clients inside are again taken as uniform after every jittered wait, where in truth
 //! their density may slope within the step. It is nothing for a fleet that is spread, and small for one that acts as
-//! one if the step is well below the spread of its shortest wait: 1 s against 5 to 15 s cannot be told from the truth,
+//! one if the step is well below the spread of its shortest wait: 1 s against 5 to 15 s cannot be distinguished from the truth,
 //! 10 s can.
 
 mod kernel;
@@ -29,14 +29,14 @@ use crate::streams::{Purpose, Seed, Stream};
 /// Why a fleet cannot be carried as counts, and what to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Uncountable {
+pub enum CohortError {
     /// A moment that counts cannot resolve.
     Step(&'static str),
     /// Waits that depend on the waits before.
     Decorrelated,
 }
 
-impl fmt::Display for Uncountable {
+impl fmt::Display for CohortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Step(what) => write!(
@@ -50,21 +50,21 @@ impl fmt::Display for Uncountable {
     }
 }
 
-impl std::error::Error for Uncountable {}
+impl std::error::Error for CohortError {}
 
 /// Whether a fleet can be carried as counts.
 ///
 /// # Errors
-/// [`Uncountable`] says why not.
-pub fn check(fleet: &Fleet) -> Result<(), Uncountable> {
+/// [`CohortError`] says why not.
+pub fn check(fleet: &Fleet) -> Result<(), CohortError> {
     let (step, period) = (nanos(fleet.step), nanos(fleet.behaviour.period));
     let aligned = |nanos: u64| nanos.is_multiple_of(step);
     if step == 0 || !aligned(period) || !aligned(nanos(fleet.duration)) {
-        return Err(Uncountable::Step("the period and the duration"));
+        return Err(CohortError::Step("the period and the duration"));
     }
     let mut ends = fleet.failures.iter().flat_map(|bad| [bad.from, bad.until]);
     if !ends.all(|at| at == Instant::NEVER || aligned(at.as_nanos())) {
-        return Err(Uncountable::Step("the beginning and the end of every bad time"));
+        return Err(CohortError::Step("the beginning and the end of every bad time"));
     }
     Stages::new(fleet).map(|_| ())
 }
@@ -72,8 +72,8 @@ pub fn check(fleet: &Fleet) -> Result<(), Uncountable> {
 /// Runs a fleet of any size.
 ///
 /// # Errors
-/// [`Uncountable`] where the fleet's waits or bad times do not fit its steps.
-pub fn run(fleet: &Fleet, seed: Seed) -> Result<Series, Uncountable> {
+/// [`CohortError`] where the fleet's waits or bad times do not fit its steps.
+pub fn run(fleet: &Fleet, seed: Seed) -> Result<Series, CohortError> {
     let mut run = Run::new(fleet, seed)?;
     run.start();
     for step in 0..run.steps {
@@ -84,12 +84,12 @@ pub fn run(fleet: &Fleet, seed: Seed) -> Result<Series, Uncountable> {
 
 /// Clients that wait for one step in one stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Crowd {
+struct Cohort {
     edge: u64,
     inside: u64,
 }
 
-impl Crowd {
+impl Cohort {
     const fn count(self) -> u64 {
         self.edge + self.inside
     }
@@ -105,13 +105,13 @@ struct Run<'f> {
     regular: Wait,
     stages: Stages,
     /// By stage, then by step.
-    waiting: Vec<Vec<Crowd>>,
+    waiting: Vec<Vec<Cohort>>,
     /// Clients that will draw their moment of a slot when it begins, by slot.
     of_slot: Vec<u64>,
 }
 
 impl<'f> Run<'f> {
-    fn new(fleet: &'f Fleet, seed: Seed) -> Result<Self, Uncountable> {
+    fn new(fleet: &'f Fleet, seed: Seed) -> Result<Self, CohortError> {
         check(fleet)?;
         let (step, period) = (nanos(fleet.step), nanos(fleet.behaviour.period));
         let regular = match fleet.behaviour.pace {
@@ -133,8 +133,8 @@ impl<'f> Run<'f> {
             seed,
             steps,
             steps_a_period,
-            regular: regular.ok_or(Uncountable::Step("the period"))?,
-            waiting: vec![vec![Crowd::default(); steps]; stages.waits.len() + 1],
+            regular: regular.ok_or(CohortError::Step("the period"))?,
+            waiting: vec![vec![Cohort::default(); steps]; stages.waits.len() + 1],
             stages,
             of_slot: vec![0; steps / steps_a_period + 2],
         })
@@ -148,8 +148,8 @@ impl<'f> Run<'f> {
                 self.waiting[0][0].edge = all;
             }
             (Start::AfterAWait, _) => {
-                let crowd = Crowd { edge: all, inside: 0 };
-                self.rest(crowd, 0, &mut stream);
+                let cohort = Cohort { edge: all, inside: 0 };
+                self.rest(cohort, 0, &mut stream);
             }
             (Start::Settled, Pace::Slots) => self.of_slot[0] = all,
             (Start::Settled, Pace::Fixed) => {
@@ -175,26 +175,26 @@ impl<'f> Run<'f> {
         let failure = self.fleet.failure_at(now);
         // A jittered wait may end within the step it began in, so repeat until no client is left.
         while let Some(stage) = (0..self.waiting.len()).find(|stage| self.waiting[*stage][step].count() > 0) {
-            let crowd = std::mem::take(&mut self.waiting[stage][step]);
-            self.attempt(stage, step, crowd, failure, &mut stream);
+            let cohort = std::mem::take(&mut self.waiting[stage][step]);
+            self.attempt(stage, step, cohort, failure, &mut stream);
         }
     }
 
-    fn attempt(&mut self, stage: usize, step: usize, crowd: Crowd, failure: f64, stream: &mut Stream) {
-        let failed = Crowd {
-            edge: binomial::draw(crowd.edge, failure, stream),
-            inside: binomial::draw(crowd.inside, failure, stream),
+    fn attempt(&mut self, stage: usize, step: usize, cohort: Cohort, failure: f64, stream: &mut Stream) {
+        let failed = Cohort {
+            edge: binomial::draw(cohort.edge, failure, stream),
+            inside: binomial::draw(cohort.inside, failure, stream),
         };
         let bin = self.series.bin_mut(step);
         *(if stage == 0 {
             &mut bin.first
         } else {
             &mut bin.retries
-        }) += crowd.count();
+        }) += cohort.count();
         bin.failed += failed.count();
-        let succeeded = Crowd {
-            edge: crowd.edge - failed.edge,
-            inside: crowd.inside - failed.inside,
+        let succeeded = Cohort {
+            edge: cohort.edge - failed.edge,
+            inside: cohort.inside - failed.inside,
         };
         self.rest(succeeded, step, stream);
         let next = match self.stages.after_last {
@@ -208,21 +208,21 @@ impl<'f> Run<'f> {
     }
 
     /// Sends clients that are done with a call to their next regular request.
-    fn rest(&mut self, crowd: Crowd, step: usize, stream: &mut Stream) {
+    fn rest(&mut self, cohort: Cohort, step: usize, stream: &mut Stream) {
         match self.fleet.behaviour.pace {
             Pace::Fixed | Pace::Jittered { .. } => {
-                self.regular.place(crowd, step, &mut self.waiting[0], stream);
+                self.regular.place(cohort, step, &mut self.waiting[0], stream);
             }
-            Pace::Slots => self.of_slot[step / self.steps_a_period + 1] += crowd.count(),
+            Pace::Slots => self.of_slot[step / self.steps_a_period + 1] += cohort.count(),
             Pace::SlotsTruncatedLate => {
                 let period = self.steps_a_period;
                 let (slot, phase) = (step / period, f64::from(small(step % period)));
                 // One to two periods after a moment in this slot lies in the second next one with the probability
                 // that the moment has of its own slot behind it.
                 let late = |phase: f64| phase / f64::from(small(period));
-                let skip = binomial::draw(crowd.edge, late(phase), stream)
-                    + binomial::draw(crowd.inside, late(phase + 0.5), stream);
-                for (slot, count) in [(slot + 1, crowd.count() - skip), (slot + 2, skip)] {
+                let skip = binomial::draw(cohort.edge, late(phase), stream)
+                    + binomial::draw(cohort.inside, late(phase + 0.5), stream);
+                for (slot, count) in [(slot + 1, cohort.count() - skip), (slot + 2, skip)] {
                     if let Some(next) = self.waiting[0].get_mut(slot * period) {
                         next.edge += count;
                     }

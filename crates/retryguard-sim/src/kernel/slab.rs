@@ -6,11 +6,11 @@ use std::{
     marker::PhantomData,
 };
 
-/// Names a thing in a [`Slab`] of its kind. Once the thing is gone its handle means nothing, also after the place has
+/// Names a value in a [`Slab`] of its kind. Once the value is gone its handle means nothing, also after the slot has
 /// been taken by another: an event that comes too late finds nothing, and not another entry.
 pub struct Handle<T> {
     index: u32,
-    turn: u32,
+    generation: u32,
     kind: PhantomData<fn() -> T>,
 }
 
@@ -44,7 +44,7 @@ impl<T> Hash for Handle<T> {
 
 impl<T> fmt::Debug for Handle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Handle({}, {})", self.index, self.turn)
+        write!(f, "Handle({}, {})", self.index, self.generation)
     }
 }
 
@@ -52,7 +52,7 @@ impl<T> Handle<T> {
     /// The handle as one number.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
-        (self.index as u64) << 32 | self.turn as u64
+        (self.index as u64) << 32 | self.generation as u64
     }
 
     /// The handle from its number.
@@ -61,119 +61,126 @@ impl<T> Handle<T> {
     pub const fn from_u64(number: u64) -> Self {
         Self {
             index: (number >> 32) as u32,
-            turn: number as u32,
+            generation: number as u32,
             kind: PhantomData,
         }
     }
 }
 
-/// The bits of the number of a place.
+/// The bits of the number of a slot.
 const INDEX_BITS: u32 = 27;
 
-/// Things under way, each in a place that is used again when it is gone.
+/// Values under way, each in a slot that is used again when it is gone.
 #[derive(Debug)]
 pub struct Slab<T> {
-    places: Vec<Place<T>>,
+    slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
-    turn: u32,
-    thing: Option<T>,
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self {
-            places: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
         }
     }
 }
 
 impl<T> Slab<T> {
-    /// Puts a thing in.
+    /// Puts a value in.
     #[inline]
-    pub fn insert(&mut self, thing: T) -> Handle<T> {
-        self.insert_with(|_| thing)
+    pub fn insert(&mut self, value: T) -> Handle<T> {
+        self.insert_with(|_| value)
     }
 
-    /// Puts a thing in that must know its own name. It is made in its place, so that nothing large is moved; always
+    /// Puts a value in that must know its own name. It is made in its slot, so that nothing large is moved; always
     /// part of its caller, so that what it is made of need not be gathered in memory first.
     #[inline(always)]
     pub fn insert_with(&mut self, make: impl FnOnce(Handle<T>) -> T) -> Handle<T> {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
-        let place = &mut self.places[index as usize];
+        let slot = &mut self.slots[index as usize];
         let handle = Handle {
             index,
-            turn: place.turn,
+            generation: slot.generation,
             kind: PhantomData,
         };
-        assert!(place.thing.is_none(), "a free place is empty");
-        place.thing = Some(make(handle));
+        assert!(slot.value.is_none(), "a free slot is empty");
+        slot.value = Some(make(handle));
         handle
     }
 
     #[cold]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "the number of a place has fewer bits"
+        reason = "the number of a slot has fewer bits"
     )]
     fn grow(&mut self) -> u32 {
         assert!(
-            self.places.len() < 1 << INDEX_BITS,
+            self.slots.len() < 1 << INDEX_BITS,
             "more than 134 million calls are under way at once: simulate fewer clients, or carry them as cohorts"
         );
-        self.places.push(Place { turn: 0, thing: None });
-        (self.places.len() - 1) as u32
+        self.slots.push(Slot {
+            generation: 0,
+            value: None,
+        });
+        (self.slots.len() - 1) as u32
     }
 
-    /// The thing, if it is still there.
+    /// The value, if it is still there.
     #[inline]
     #[must_use]
     pub fn get(&self, handle: Handle<T>) -> Option<&T> {
-        let place = self.places.get(handle.index as usize)?;
-        place.thing.as_ref().filter(|_| place.turn == handle.turn)
+        let slot = self.slots.get(handle.index as usize)?;
+        slot.value
+            .as_ref()
+            .filter(|_| slot.generation == handle.generation)
     }
 
-    /// The thing, if it is still there.
+    /// The value, if it is still there.
     #[inline]
     pub fn get_mut(&mut self, handle: Handle<T>) -> Option<&mut T> {
-        let place = self.places.get_mut(handle.index as usize)?;
-        place.thing.as_mut().filter(|_| place.turn == handle.turn)
+        let slot = self.slots.get_mut(handle.index as usize)?;
+        slot.value
+            .as_mut()
+            .filter(|_| slot.generation == handle.generation)
     }
 
-    /// Takes the thing out, if it is still there.
+    /// Takes the value out, if it is still there.
     #[inline]
     pub fn remove(&mut self, handle: Handle<T>) -> Option<T> {
-        let place = self.places.get_mut(handle.index as usize)?;
-        if place.turn != handle.turn {
+        let slot = self.slots.get_mut(handle.index as usize)?;
+        if slot.generation != handle.generation {
             return None;
         }
-        let thing = place.thing.take()?;
-        place.turn = place.turn.wrapping_add(1);
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
         self.free.push(handle.index);
-        Some(thing)
+        Some(value)
     }
 
-    /// Drops the thing where it is, if it is still there: nothing large is moved.
+    /// Drops the value where it is, if it is still there: nothing large is moved.
     #[inline]
     pub fn forget(&mut self, handle: Handle<T>) {
-        if let Some(place) = self.places.get_mut(handle.index as usize)
-            && place.turn == handle.turn
-            && place.thing.is_some()
+        if let Some(slot) = self.slots.get_mut(handle.index as usize)
+            && slot.generation == handle.generation
+            && slot.value.is_some()
         {
-            place.thing = None;
-            place.turn = place.turn.wrapping_add(1);
+            slot.value = None;
+            slot.generation = slot.generation.wrapping_add(1);
             self.free.push(handle.index);
         }
     }
 
-    /// How many things are there.
+    /// How many values are there.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.slots.len() - self.free.len()
     }
 
     /// Whether nothing is there.
@@ -182,9 +189,9 @@ impl<T> Slab<T> {
         self.len() == 0
     }
 
-    /// Every thing that is there.
+    /// Every value that is there.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.places.iter_mut().filter_map(|place| place.thing.as_mut())
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
     }
 }
 

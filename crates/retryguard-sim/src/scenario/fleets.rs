@@ -138,7 +138,7 @@ impl Fleets {
 
 /// What a fleet has unless it says otherwise.
 #[derive(Clone, Copy)]
-struct Usual {
+struct FleetDefaults {
     clients: u32,
     period: Duration,
     duration: Duration,
@@ -149,7 +149,7 @@ struct Usual {
 /// The machines keep no shorter period either.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The most steps of a run: a month of seconds. Each costs a few bytes for every retry that is told apart.
+/// The most steps of a run: a month of seconds. Each costs a few bytes for every retry that is distinguished.
 const MOST_STEPS: u64 = 31 * 86_400;
 
 const CARRIED: [(&str, Carried); 2] = [
@@ -157,7 +157,7 @@ const CARRIED: [(&str, Carried); 2] = [
     ("cohorts", Carried::Cohorts),
 ];
 
-impl Usual {
+impl FleetDefaults {
     fn read(block: &mut Block<'_>, before: Self, mistakes: &mut Mistakes) -> Self {
         let mut span = |key, before: Duration, mistakes: &mut Mistakes| {
             let found = block.duration(key, mistakes).unwrap_or(before);
@@ -191,9 +191,9 @@ fn file(root: &Node, name: &str, mistakes: &mut Mistakes) -> Option<Fleets> {
     let claim = block.text("claim", mistakes).unwrap_or_default();
     let source = block.text("source", mistakes).unwrap_or_default();
     let replications = block.count("replications", 1..=10_000, mistakes).unwrap_or(1);
-    let usual = Usual::read(
+    let usual = FleetDefaults::read(
         &mut block,
-        Usual {
+        FleetDefaults {
             clients: 10_000,
             period: Duration::from_secs(300),
             duration: Duration::from_secs(3600),
@@ -217,14 +217,14 @@ fn file(root: &Node, name: &str, mistakes: &mut Mistakes) -> Option<Fleets> {
     })
 }
 
-fn plan(node: &Node, usual: Usual, mistakes: &mut Mistakes) -> Option<Plan> {
+fn plan(node: &Node, usual: FleetDefaults, mistakes: &mut Mistakes) -> Option<Plan> {
     let mut block = Block::open(node, "a fleet", mistakes)?;
     let at = block.at();
     let named = block.need("name", "a short name", mistakes).is_some();
     let name = block.text("name", mistakes).unwrap_or_default();
     let title = block.text("title", mistakes).unwrap_or_else(|| name.clone());
     let claim = block.text("claim", mistakes).unwrap_or_default();
-    let usual = Usual::read(&mut block, usual, mistakes);
+    let usual = FleetDefaults::read(&mut block, usual, mistakes);
     let starts = [
         ("at-once", Start::AtOnce),
         ("after-a-wait", Start::AfterAWait),

@@ -8,7 +8,7 @@ use super::SharedBreakers;
 
 /// What Redis says of a target: in answer to a script, or as a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Reply {
     /// Open under this epoch, by this replica, for this long, the margin included.
     Open(u64, String, Duration),
     /// The opening of this epoch is over.
@@ -17,9 +17,9 @@ pub(super) enum Word {
     Nothing,
 }
 
-/// What to say to Redis.
+/// What to send to Redis.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Say {
+pub(super) enum Request {
     Open(Duration),
     Close(u64),
 }
@@ -28,7 +28,7 @@ pub(super) struct Member {
     breaker: Box<dyn Handle>,
     /// The newest opening that this replica knows of.
     epoch: u64,
-    /// Whether the breaker is where it is on another's word.
+    /// Whether the state was adopted from another replica.
     adopted: bool,
     me: String,
 }
@@ -44,30 +44,30 @@ impl Member {
     }
 
     /// The breaker has changed by itself.
-    pub(super) fn on_change(&mut self, state: State) -> Option<Say> {
+    pub(super) fn on_change(&mut self, state: State) -> Option<Request> {
         self.adopted &= self.breaker.state().0 != state;
         match state {
             State::Open => self.open(),
             // Other replicas do not know of an opening that was never shared; and what another has opened since the change was
             // noted is not closed by it.
             State::Closed if self.epoch == 0 || self.breaker.state().0 != State::Closed => None,
-            State::Closed => Some(Say::Close(self.epoch)),
+            State::Closed => Some(Request::Close(self.epoch)),
             State::HalfOpen => None,
         }
     }
 
     /// How long it is still open, if it is: it may have gone on since the change was noted.
-    fn open(&self) -> Option<Say> {
+    fn open(&self) -> Option<Request> {
         match self.breaker.state() {
-            (State::Open, left) if !left.is_zero() => Some(Say::Open(left)),
+            (State::Open, left) if !left.is_zero() => Some(Request::Open(left)),
             _ => None,
         }
     }
 
     /// A message was received. Answers whether the breaker was changed by it.
-    pub(super) fn on_word(&mut self, word: Word) -> Option<State> {
-        match word {
-            Word::Open(epoch, owner, left) => {
+    pub(super) fn on_reply(&mut self, reply: Reply) -> Option<State> {
+        match reply {
+            Reply::Open(epoch, owner, left) => {
                 if epoch <= self.epoch {
                     return None;
                 }
@@ -77,7 +77,7 @@ impl Member {
                 }
                 Some(self.hold(left))
             }
-            Word::Closed(epoch) => {
+            Reply::Closed(epoch) => {
                 let open = self.breaker.state().0 != State::Closed;
                 if epoch != self.epoch || !open {
                     return None;
@@ -86,7 +86,7 @@ impl Member {
                 self.adopted = true;
                 Some(State::Closed)
             }
-            Word::Nothing => None,
+            Reply::Nothing => None,
         }
     }
 
@@ -98,29 +98,29 @@ impl Member {
 
     /// The answer to the script that said a change. An opening under another's name is the newest there is, even
     /// where it was received before: this replica opened on its own beside it, and leaves the probing to the other.
-    pub(super) fn on_answer(&mut self, word: Word) -> Option<State> {
-        match word {
-            Word::Open(epoch, owner, left) if epoch == self.epoch && owner != self.me => {
+    pub(super) fn on_answer(&mut self, reply: Reply) -> Option<State> {
+        match reply {
+            Reply::Open(epoch, owner, left) if epoch == self.epoch && owner != self.me => {
                 Some(self.hold(left))
             }
-            word => self.on_word(word),
+            reply => self.on_reply(reply),
         }
     }
 
     /// The connection is new: what is so is compared. Answers what is to be said.
-    pub(super) fn on_rejoin(&mut self, word: Word) -> (Option<State>, Option<Say>) {
+    pub(super) fn on_rejoin(&mut self, reply: Reply) -> (Option<State>, Option<Request>) {
         let (state, _) = self.breaker.state();
-        match word {
+        match reply {
             // Said by this replica before it was cut off, and over since.
-            Word::Open(epoch, owner, _) if owner == self.me && state == State::Closed => {
+            Reply::Open(epoch, owner, _) if owner == self.me && state == State::Closed => {
                 self.epoch = epoch;
-                (None, Some(Say::Close(epoch)))
+                (None, Some(Request::Close(epoch)))
             }
-            word @ Word::Open(..) => (self.on_word(word), None),
-            // What is open on another's word, and is gone in Redis, may be over: it is not said again, and its own
+            reply @ Reply::Open(..) => (self.on_reply(reply), None),
+            // An opening that was adopted from another replica and is gone in Redis, may be over: it is not said again, and its own
             // time ends it.
-            Word::Closed(_) | Word::Nothing if self.adopted => (None, None),
-            Word::Closed(_) | Word::Nothing => (None, self.open()),
+            Reply::Closed(_) | Reply::Nothing if self.adopted => (None, None),
+            Reply::Closed(_) | Reply::Nothing => (None, self.open()),
         }
     }
 }

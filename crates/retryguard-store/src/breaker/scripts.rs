@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Script, Value, aio::MultiplexedConnection};
 
 use super::{
-    member::{Say, Word},
+    member::{Reply, Request},
     shared::Settings,
 };
 
@@ -63,19 +63,19 @@ impl Scripts {
         format!("{}:changes", self.settings.prefix)
     }
 
-    pub(super) async fn say(
+    pub(super) async fn send(
         &self,
         connection: &mut MultiplexedConnection,
         target: &str,
-        say: &Say,
-    ) -> redis::RedisResult<Word> {
-        let mut call = match say {
-            Say::Open(left) => {
+        request: &Request,
+    ) -> redis::RedisResult<Reply> {
+        let mut call = match request {
+            Request::Open(left) => {
                 let mut call = self.open.arg(&self.me);
                 call.arg(millis(*left + self.settings.margin)).arg(self.channel());
                 call
             }
-            Say::Close(epoch) => {
+            Request::Close(epoch) => {
                 let mut call = self.close.arg(*epoch);
                 call.arg(self.channel());
                 call
@@ -89,7 +89,7 @@ impl Scripts {
         &self,
         connection: &mut MultiplexedConnection,
         target: &str,
-    ) -> redis::RedisResult<Word> {
+    ) -> redis::RedisResult<Reply> {
         let call = self.read.key(self.key(target)).invoke_async(connection).await?;
         answer(call)
     }
@@ -103,18 +103,18 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-fn answer(value: Value) -> redis::RedisResult<Word> {
+fn answer(value: Value) -> redis::RedisResult<Reply> {
     let parts: Vec<String> = redis::from_redis_value(value)?;
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     Ok(match parts[..] {
         ["open", epoch, owner, left] => open(epoch, owner, left),
-        ["closed", epoch] => epoch.parse().map_or(Word::Nothing, Word::Closed),
-        _ => Word::Nothing,
+        ["closed", epoch] => epoch.parse().map_or(Reply::Nothing, Reply::Closed),
+        _ => Reply::Nothing,
     })
 }
 
-/// A message: the word, and the target that it is about. `None` where it is not one of ours.
-pub(super) fn message(text: &str) -> Option<(Word, &str)> {
+/// A message: the reply, and the target that it is about. `None` where it is not one of ours.
+pub(super) fn message(text: &str) -> Option<(Reply, &str)> {
     let (kind, rest) = text.split_once(' ')?;
     let (epoch, rest) = rest.split_once(' ')?;
     match kind {
@@ -123,16 +123,16 @@ pub(super) fn message(text: &str) -> Option<(Word, &str)> {
             let (left, target) = rest.split_once(' ')?;
             Some((open(epoch, owner, left), target))
         }
-        "closed" => Some((Word::Closed(epoch.parse().ok()?), rest)),
+        "closed" => Some((Reply::Closed(epoch.parse().ok()?), rest)),
         _ => None,
     }
 }
 
-fn open(epoch: &str, owner: &str, left: &str) -> Word {
+fn open(epoch: &str, owner: &str, left: &str) -> Reply {
     match (epoch.parse(), left.parse::<u64>()) {
-        (Ok(epoch), Ok(left)) => Word::Open(epoch, owner.to_owned(), Duration::from_millis(left)),
-        // A key without an end, or one that another program wrote: nothing stays open for ever on its word.
-        _ => Word::Nothing,
+        (Ok(epoch), Ok(left)) => Reply::Open(epoch, owner.to_owned(), Duration::from_millis(left)),
+        // A key without an end, or one that another program wrote: such a key keeps no breaker open for ever.
+        _ => Reply::Nothing,
     }
 }
 
@@ -145,10 +145,10 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(
             message("open 7 me 1000 a target"),
-            Some((Word::Open(7, "me".to_owned(), second), "a target"))
+            Some((Reply::Open(7, "me".to_owned(), second), "a target"))
         );
-        assert_eq!(message("closed 7 a target"), Some((Word::Closed(7), "a target")));
-        assert_eq!(message("open 7 me -1 a"), Some((Word::Nothing, "a")));
+        assert_eq!(message("closed 7 a target"), Some((Reply::Closed(7), "a target")));
+        assert_eq!(message("open 7 me -1 a"), Some((Reply::Nothing, "a")));
         for nonsense in ["", "open", "open 7", "closed x a", "what 7 a", "open 7 me 10"] {
             assert_eq!(message(nonsense), None, "{nonsense}");
         }

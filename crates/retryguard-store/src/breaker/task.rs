@@ -11,7 +11,7 @@ use retryguard_core::breaker::{Handle, State};
 use tokio::sync::mpsc;
 
 use super::{
-    member::{Member, Say, Word},
+    member::{Member, Reply, Request},
     scripts::{self, Scripts},
     shared::Settings,
     telemetry,
@@ -138,16 +138,16 @@ impl Replica {
 
     async fn rejoin(&mut self, connected: &mut Connected, name: &str) -> RedisResult<()> {
         let read = self.scripts.read(&mut connected.scripts, name);
-        let word = within(self.settings.limit, read).await;
-        telemetry::called("rejoin", word.is_ok());
-        let word = word?;
+        let reply = within(self.settings.limit, read).await;
+        telemetry::called("rejoin", reply.is_ok());
+        let reply = reply?;
         let Some(member) = self.members.get_mut(name) else {
             return Ok(());
         };
-        let (adopted, say) = member.on_rejoin(word);
+        let (adopted, request) = member.on_rejoin(reply);
         adopted.inspect(|to| telemetry::adopted(name, *to));
-        match say {
-            Some(say) => self.say(connected, name, &say).await,
+        match request {
+            Some(request) => self.send(connected, name, &request).await,
             None => Ok(()),
         }
     }
@@ -158,17 +158,17 @@ impl Replica {
             .get_mut(name)
             .and_then(|member| member.on_change(state))
         {
-            Some(say) => self.say(connected, name, &say).await,
+            Some(request) => self.send(connected, name, &request).await,
             None => Ok(()),
         }
     }
 
-    async fn say(&mut self, connected: &mut Connected, name: &str, say: &Say) -> RedisResult<()> {
-        let call = self.scripts.say(&mut connected.scripts, name, say);
-        let answer: RedisResult<Word> = within(self.settings.limit, call).await;
-        let kind = match say {
-            Say::Open(_) => "open",
-            Say::Close(_) => "close",
+    async fn send(&mut self, connected: &mut Connected, name: &str, request: &Request) -> RedisResult<()> {
+        let call = self.scripts.send(&mut connected.scripts, name, request);
+        let answer: RedisResult<Reply> = within(self.settings.limit, call).await;
+        let kind = match request {
+            Request::Open(_) => "open",
+            Request::Close(_) => "close",
         };
         telemetry::called(kind, answer.is_ok());
         let answer = answer?;
@@ -184,10 +184,10 @@ impl Replica {
         let Ok(text) = message.get_payload::<String>() else {
             return;
         };
-        if let Some((word, name)) = scripts::message(&text)
+        if let Some((reply, name)) = scripts::message(&text)
             && let Some(member) = self.members.get_mut(name)
         {
-            member.on_word(word).inspect(|to| telemetry::adopted(name, *to));
+            member.on_reply(reply).inspect(|to| telemetry::adopted(name, *to));
         }
     }
 }

@@ -24,7 +24,7 @@ pub const METRICS: &[(&str, &str, &str, &str)] = &[
         ADOPTED,
         "counter",
         "target, to (open, closed)",
-        "Changes that another replica's word made to a breaker of this one.",
+        "Changes of a breaker of this replica that came from another replica.",
     ),
 ];
 
@@ -39,5 +39,5 @@ pub(super) fn called(call: &'static str, ok: bool) {
 
 pub(super) fn adopted(target: &str, to: State) {
     metrics::counter!(ADOPTED, "target" => target.to_owned(), "to" => to.as_str()).increment(1);
-    tracing::info!(target: "retryguard", name = target, to = to.as_str(), "breaker, on another replica's word");
+    tracing::info!(target: "retryguard", name = target, to = to.as_str(), "breaker state adopted from another replica");
 }

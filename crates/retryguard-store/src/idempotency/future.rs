@@ -52,12 +52,12 @@ impl<F, B: Body, E> IdempotencyFuture<F, B, E> {
         }
     }
 
-    pub(super) fn guarded(work: impl FnOnce(Gone) -> Work<B, E>, lock: Duration) -> Self
+    pub(super) fn guarded(work: impl FnOnce(ClientGone) -> Work<B, E>, lock: Duration) -> Self
     where
         B: 'static,
         E: 'static,
     {
-        let gone = Gone::default();
+        let gone = ClientGone::default();
         let work = Detached {
             work: Some(work(gone.clone())),
             gone,
@@ -93,7 +93,7 @@ where
 
 /// Whether the client still waits, and whether the key has been asked for.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Gone(Arc<Flags>);
+pub(super) struct ClientGone(Arc<Flags>);
 
 #[derive(Debug, Default)]
 struct Flags {
@@ -101,7 +101,7 @@ struct Flags {
     asked: AtomicBool,
 }
 
-impl Gone {
+impl ClientGone {
     pub(super) fn is_gone(&self) -> bool {
         self.0.gone.load(Ordering::Acquire)
     }
@@ -116,7 +116,7 @@ impl Gone {
 /// it had sent is executed all the same. So it runs to its end, by itself, and the retry finds its response.
 struct Detached<B: Body, E> {
     work: Option<Work<B, E>>,
-    gone: Gone,
+    gone: ClientGone,
     lock: Duration,
     finish: fn(Work<B, E>, Duration),
 }

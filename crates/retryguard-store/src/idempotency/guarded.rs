@@ -13,8 +13,8 @@ use super::{
     OnStoreFailure, Standing, StoredResponse,
     body::{End, Read},
     claim::{Completed, Hold, Lost},
-    future::Gone,
-    in_flight::{InFlight, Turn},
+    future::ClientGone,
+    in_flight::{InFlight, LocalClaim},
     problem::Problem,
     settings::Settings,
     telemetry::{self, UNRECORDED},
@@ -39,7 +39,7 @@ pub(super) async fn run<S, A, B>(
     this: Guarded,
     request: Request<A>,
     key: String,
-    gone: Gone,
+    gone: ClientGone,
 ) -> Result<Response<IdempotencyBody<B>>, S::Error>
 where
     S: Service<Request<A>, Response = Response<B>>,
@@ -160,8 +160,8 @@ impl Guarded {
     async fn enter(
         &self,
         asked: Asked,
-        gone: &Gone,
-        turn: &mut Option<Turn>,
+        gone: &ClientGone,
+        turn: &mut Option<LocalClaim>,
     ) -> Result<Standing, StoreError> {
         let patience = self.patience();
         if !self.settings.in_transaction {
@@ -195,7 +195,12 @@ impl Guarded {
     }
 
     /// Claims the key, and waits for another that holds it.
-    async fn claim(&self, asked: Asked, gone: &Gone, patience: Instant) -> Result<Standing, StoreError> {
+    async fn claim(
+        &self,
+        asked: Asked,
+        gone: &ClientGone,
+        patience: Instant,
+    ) -> Result<Standing, StoreError> {
         let mut pause = POLL;
         loop {
             let answer = if self.settings.in_transaction {
@@ -250,7 +255,7 @@ impl Guarded {
         response: Response<B>,
         mut release: Release,
         work: Work,
-        gone: &Gone,
+        gone: &ClientGone,
     ) -> Result<Response<IdempotencyBody<B>>, E> {
         let (head, body) = response.into_parts();
         if head.extensions.get::<Completed>().is_some() {
@@ -324,7 +329,7 @@ impl Guarded {
         &self,
         asked: Asked,
         stored: Option<&StoredResponse>,
-        gone: &Gone,
+        gone: &ClientGone,
     ) -> Option<Response<IdempotencyBody<B>>> {
         telemetry::count("superseded", self.store.backend());
         match self.claim(asked, gone, self.patience()).await {

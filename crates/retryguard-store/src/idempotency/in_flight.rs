@@ -40,17 +40,17 @@ pub(super) struct Other {
 
 /// The right to work on a key in this process, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct LocalClaim {
     in_flight: Arc<InFlight>,
     id: KeyId,
     number: u64,
-    /// Dropped with the turn, which wakes those that wait.
+    /// Dropped with the claim, which wakes those that wait.
     _end: watch::Sender<()>,
 }
 
 impl InFlight {
     /// Takes the key until `till` at most, or says which request has it.
-    pub(super) fn enter(self: &Arc<Self>, id: KeyId, till: Instant) -> Result<Turn, Other> {
+    pub(super) fn enter(self: &Arc<Self>, id: KeyId, till: Instant) -> Result<LocalClaim, Other> {
         let mut state = self.state();
         if let Some(entry) = state.keys.get(&id)
             && entry.other.till > clock::now()
@@ -62,7 +62,7 @@ impl InFlight {
         let (end, ended) = watch::channel(());
         let other = Other { ended, till };
         state.keys.insert(id, Entry { number, other });
-        Ok(Turn {
+        Ok(LocalClaim {
             in_flight: self.clone(),
             id,
             number,
@@ -76,7 +76,7 @@ impl InFlight {
     }
 }
 
-impl Drop for Turn {
+impl Drop for LocalClaim {
     fn drop(&mut self) {
         let mut state = self.in_flight.state();
         // Another has taken the key over where this one took too long.
@@ -110,13 +110,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_second_waits_for_the_first() {
         let in_flight = Arc::new(InFlight::default());
-        let turn = in_flight.enter(ID, clock::now() + LOCK).unwrap();
+        let claim = in_flight.enter(ID, clock::now() + LOCK).unwrap();
         let mut first = in_flight.enter(ID, clock::now() + LOCK).unwrap_err();
         assert!(!first.ended_before(clock::now() + LOCK / 2).await);
         assert!(in_flight.enter(KeyId([8; 32]), clock::now() + LOCK).is_ok());
         tokio::spawn(async move {
             clock::sleep(LOCK / 4).await;
-            drop(turn);
+            drop(claim);
         });
         let from = clock::now();
         assert!(first.ended_before(clock::now() + LOCK).await);

@@ -38,12 +38,12 @@ const KEPT_EVENTS: usize = 400;
 
 /// How long the parts of a batch have been the worker's.
 #[derive(Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct LeaseTime {
     batches: u32,
     from: Instant,
 }
 
-impl Kept {
+impl LeaseTime {
     pub(super) fn new() -> Self {
         Self {
             batches: 1,
@@ -70,7 +70,7 @@ pub(super) struct RunningBatch {
     parts: Vec<PartClaim>,
     /// How many events were claimed.
     pub(super) events: usize,
-    pub(super) kept: Kept,
+    pub(super) kept: LeaseTime,
     pub(super) lease_ends: Instant,
     pub(super) split_at: Instant,
 }
@@ -138,19 +138,19 @@ impl RunningBatch {
         if events == 0 {
             shared.changed.notify_one();
         }
-        let crew = Crew {
+        let context = BatchContext {
             shared: shared.clone(),
             lease_ends,
             publisher: publisher.clone(),
             settings: settings.clone(),
             stopping: stopping.clone(),
         };
-        crew.help();
+        context.help();
         Self {
             shared,
             parts: batch.parts,
             events,
-            kept: Kept::new(),
+            kept: LeaseTime::new(),
             lease_ends,
             split_at: clock::now() + SPLIT_AFTER,
         }
@@ -223,7 +223,7 @@ impl Stragglers {
 const ALONE: Duration = Duration::from_millis(1);
 
 /// What the tasks of a batch have in common.
-struct Crew<P> {
+struct BatchContext<P> {
     shared: Arc<Shared>,
     lease_ends: Instant,
     publisher: Arc<P>,
@@ -231,7 +231,7 @@ struct Crew<P> {
     stopping: Arc<AtomicBool>,
 }
 
-impl<P> Clone for Crew<P> {
+impl<P> Clone for BatchContext<P> {
     fn clone(&self) -> Self {
         Self {
             shared: self.shared.clone(),
@@ -243,7 +243,7 @@ impl<P> Clone for Crew<P> {
     }
 }
 
-impl<P: Publisher> Crew<P> {
+impl<P: Publisher> BatchContext<P> {
     /// Starts another task where one may start. A task for every lane from the beginning would cost more than a publisher that
     /// only puts events into a buffer.
     fn help(&self) {
@@ -261,11 +261,11 @@ impl<P: Publisher> Crew<P> {
 }
 
 /// One task of a batch: takes a lane after the other.
-async fn publish<P: Publisher>(crew: Crew<P>) {
+async fn publish<P: Publisher>(context: BatchContext<P>) {
     let mut alone_since = clock::now();
-    while let Some((number, events)) = next(&crew.shared, crew.is_stopping()) {
-        let mut watch = Watch {
-            crew: &crew,
+    while let Some((number, events)) = next(&context.shared, context.is_stopping()) {
+        let mut watch = PanicGuard {
+            context: &context,
             number: Some(number),
         };
         let claimed = Claimed {
@@ -275,25 +275,25 @@ async fn publish<P: Publisher>(crew: Crew<P>) {
             crashes: 0,
             events,
         };
-        let stopping = || crew.is_stopping();
+        let stopping = || context.is_stopping();
         let mut lane = pin!(lane::publish(
             claimed,
-            crew.lease_ends,
-            &*crew.publisher,
-            &crew.settings,
+            context.lease_ends,
+            &*context.publisher,
+            &context.settings,
             stopping
         ));
         let ended = match poll_fn(|context| Poll::Ready(lane.as_mut().poll(context))).await {
             Poll::Ready(ended) => ended,
             Poll::Pending => {
-                crew.help();
+                context.help();
                 lane.await
             }
         };
         watch.number = None;
-        crew.shared.on_end(number, ended);
+        context.shared.on_end(number, ended);
         if clock::now() >= alone_since + ALONE {
-            crew.help();
+            context.help();
             tokio::task::yield_now().await;
             alone_since = clock::now();
         }
@@ -338,17 +338,17 @@ impl Shared {
 }
 
 /// Notices a publisher that panics: its lane gets a lease of its own, which runs out and is counted.
-struct Watch<'a, P: Publisher> {
-    crew: &'a Crew<P>,
+struct PanicGuard<'a, P: Publisher> {
+    context: &'a BatchContext<P>,
     number: Option<u64>,
 }
 
-impl<P: Publisher> Drop for Watch<'_, P> {
+impl<P: Publisher> Drop for PanicGuard<'_, P> {
     fn drop(&mut self) {
         let Some(number) = self.number.take() else {
             return;
         };
-        let shared = &self.crew.shared;
+        let shared = &self.context.shared;
         let mut progress = shared.lock();
         // The task ends with its publisher, and another takes its place.
         progress.tasks_left += 1;
@@ -358,6 +358,6 @@ impl<P: Publisher> Drop for Watch<'_, P> {
         }
         drop(progress);
         shared.changed.notify_one();
-        self.crew.help();
+        self.context.help();
     }
 }

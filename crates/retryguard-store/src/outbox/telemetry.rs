@@ -52,7 +52,7 @@ pub const METRICS: &[(&str, &str, &str, &str)] = &[
         ERRORS,
         "counter",
         "outbox",
-        "Times that the database did not do what it was asked by the worker.",
+        "Requests of the worker that the database did not fulfil.",
     ),
     (
         CLEANED,

@@ -31,7 +31,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Stops politely: no more events are begun, those under way are ended and told to the store. Takes no
+    /// Stops gracefully: no more events are begun, those under way are ended and told to the store. Takes no
     /// longer than publishing one event may, unless the database does not answer.
     pub async fn stop(self) {
         // Fails only when the worker has ended.
@@ -73,7 +73,7 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
         Running { stop, task }
     }
 
-    /// Works until `stop` ends, then ends politely as [`Running::stop`] says. Database failures do not end it:
+    /// Works until `stop` ends, then ends gracefully as [`Running::stop`] says. Database failures do not end it:
     /// it tries again.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let telemetry = Telemetry::new(&self.settings.name);

@@ -271,7 +271,7 @@ async fn without_redis_each_goes_on_alone_and_joins_again() {
     assert_eq!(replicas[2].attempts(), 1, "the third has it from the others");
 }
 
-/// Redis is held still: a breaker opens without waiting for it, and the others hear of it when it goes on.
+/// Redis is held still: a breaker opens without waiting for it, and the others receive it when it goes on.
 #[tokio::test]
 #[ignore = "needs Redis"]
 async fn a_redis_that_does_not_answer_delays_no_call() {

@@ -169,7 +169,7 @@ spec:
     note(&imported, 9, "`requestMirror`");
 }
 
-/// The import failed with the mistake of a policy that nobody had written.
+/// The import failed with a mistake in the generated policy, which the user had not written.
 #[test]
 fn a_service_config_that_grpc_refuses_is_read_without_what_it_refuses() {
     let text = r#"{"methodConfig": [{"name": [{"service": "a"}],

@@ -1,4 +1,4 @@
-//! The machine, the services and whom to wake, behind one short lock.
+//! The machine, the services and the tasks to wake, behind one short lock.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 
 use retryguard_core::{
     Instant, Outcome,
-    endpoints::{Ask, Change, Endpoints as Machine, Id, Sent, Status},
+    endpoints::{Change, Endpoints as Machine, Id, Selection, Sent, Status},
 };
 use retryguard_policy::Service as ServicePolicy;
 
@@ -99,7 +99,7 @@ impl<S> Shared<S> {
         let chosen = tried.add(|tried| {
             let sent = state
                 .machine
-                .choose(Ask { tried, repeatable }, now, &mut Random)?;
+                .choose(Selection { tried, repeatable }, now, &mut Random)?;
             let id = sent.endpoint();
             let service = state.members.get(&id)?.service.clone();
             let policy = state.policy.clone();

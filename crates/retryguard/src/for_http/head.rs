@@ -89,7 +89,7 @@ impl KeptHead {
         self.0.as_ref().map(|held| &held.extensions)
     }
 
-    /// A number for whom the target takes the sender for. `None` where no head is kept.
+    /// A number for the caller as the target sees it. `None` where no head is kept.
     pub(super) fn caller(&self) -> Option<u64> {
         let held = self.0.as_ref()?;
         held.uri.as_ref()?;
@@ -144,7 +144,7 @@ pub(super) fn caller_of(headers: &HeaderMap) -> u64 {
     caller(|name| headers.get_all(name).iter())
 }
 
-/// A number for whom the target takes the sender of a request for: its credentials. Requests without any are one caller.
+/// A number for the caller as the target sees it: the request's credentials. Requests without any are one caller.
 pub(crate) fn caller<'h, V>(values: impl Fn(&'static HeaderName) -> V) -> u64
 where
     V: Iterator<Item = &'h HeaderValue>,

@@ -208,7 +208,7 @@ pub struct KeptRequest<B> {
     body: ReplaySource<B>,
     feature: Option<Box<HeaderValue>>,
     has: Has,
-    /// Whom the target takes the sender for, where no head is kept.
+    /// The caller as the target sees it, where no head is kept.
     caller: u64,
     /// How long bodies of responses may pause.
     pause: Option<Duration>,

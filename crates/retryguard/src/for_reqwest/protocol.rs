@@ -34,7 +34,7 @@ pub struct Kept {
     feature: Option<HeaderValue>,
     inside: bool,
     classifier: Option<Classifier>,
-    /// Whom the target takes the caller for, once the request itself is gone.
+    /// The caller as the target sees it, once the request itself is gone.
     caller: u64,
 }
 

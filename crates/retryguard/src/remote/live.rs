@@ -40,10 +40,10 @@ pub enum RemoteError {
     #[cfg(feature = "reqwest")]
     #[error("the policy's address is https and {}", crate::tls::advice!())]
     NoTls,
-    /// The server wants a token, or another one than it was given.
+    /// The server requires a token, or another one than it was given.
     #[cfg(feature = "reqwest")]
     #[error(
-        "the policy's server answered with status {0}: it wants a token, or another one; give it with `PolicyServer::token`"
+        "the policy server answered with status {0}: it requires a token, or another one; give it with `PolicyServer::token`"
     )]
     Unauthorized(u16),
     /// The token cannot be sent. It is not repeated here.
@@ -105,7 +105,7 @@ impl LivePolicy {
     }
 
     /// Fetches an address and polls it, with ETag and jitter. Must be called inside a tokio runtime. For a server
-    /// that wants a token, see [`PolicyServer`](super::PolicyServer).
+    /// that requires a token, see [`PolicyServer`](super::PolicyServer).
     ///
     /// # Errors
     /// Where the first policy cannot be fetched or is wrong.

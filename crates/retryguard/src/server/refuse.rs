@@ -69,7 +69,7 @@ fn too_late<B>(grpc: bool) -> Response<ServerBody<B>> {
     answer(StatusCode::GATEWAY_TIMEOUT, DEADLINE_EXCEEDED, text, grpc)
 }
 
-/// Others need the place. The request is not told when to come back: it was the slow one.
+/// Others need the place. The refusal carries no Retry-After: this request was the slow one.
 fn too_slow<B>(grpc: bool) -> Response<ServerBody<B>> {
     let text = "overloaded: this request took too long while others waited\n";
     let mut response = answer(StatusCode::SERVICE_UNAVAILABLE, RESOURCE_EXHAUSTED, text, grpc);

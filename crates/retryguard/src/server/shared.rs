@@ -21,7 +21,7 @@ use crate::{
     telemetry::{SERVED, SERVING, SHED},
 };
 
-/// For so long after a refusal for want of a place a server counts as full.
+/// A server counts as full for this long after it refused a request because no place was free.
 pub(super) const FULL_FOR: Duration = Duration::from_secs(1);
 
 pub(super) struct Shared {
@@ -82,7 +82,7 @@ struct State {
     queue: HashMap<Ticket, Waiting>,
     /// Responses whose bodies are being sent in several parts.
     sending: HashMap<Ticket, Weak<SendingPlace>>,
-    /// When a request was last refused for want of a place.
+    /// When a request was last refused because no place is free.
     full_at: Option<Instant>,
     /// When stalled bodies were last looked for.
     searched_at: Option<Instant>,
@@ -347,7 +347,7 @@ impl SendingPlace {
         let place = Arc::new(Self {
             held: Mutex::new(held),
         });
-        // Without a bound no request is refused for want of a place.
+        // Without a bound no request is refused because no place is free.
         if let Some(ticket) = ticket {
             shared.lock().sending.insert(ticket, Arc::downgrade(&place));
         }
@@ -387,7 +387,7 @@ impl Inside {
         }
     }
 
-    /// Whether requests are refused for want of a place at present.
+    /// Whether requests are refused because no place is free at present.
     pub(super) fn is_full(&self) -> bool {
         self.shared.is_full()
     }

@@ -1,12 +1,12 @@
 //! Lambda, SSM and AppConfig as carriers of decisions: the number of attempts that a target's callers may make.
 //!
 //! A target is what is called: a table, a queue, a function. Its retries are configured with its callers, so a target
-//! has one or several *places*: the environments of functions, a parameter, a number in a hosted document. Off is one
+//! has one or several *locations*: the environments of functions, a parameter, a number in a hosted document. Off is one
 //! attempt; the ramp goes up in whole attempts to the user's own number. What the user had is kept in Amazon's
-//! services themselves, beside each place, and comes back exactly, also where there was nothing.
+//! services themselves, beside each location, and comes back exactly, also where there was nothing.
 //!
-//! **Precedence.** A place that is changed from elsewhere while we hold it is left alone until retries are back on; the
-//! other places of the target go on. Where all of them are changed, so is the target.
+//! **Precedence.** A location that is changed from elsewhere while we hold it is left alone until retries are back on; the
+//! other locations of the target go on. Where all of them are changed, so is the target.
 
 mod appconfig;
 mod ids;
@@ -32,15 +32,15 @@ use crate::reconcile::actuator::{Actuator, ActuatorError, Answer};
 
 const NAME: &str = "aws";
 
-/// How many places are asked or changed at the same time: Amazon's control planes allow few questions a second.
+/// How many locations are asked or changed at the same time: Amazon's control planes allow few questions a second.
 const AT_ONCE: usize = 8;
 
 /// The actuator `aws`.
 pub struct Aws {
     clients: Clients,
     owner: String,
-    targets: BTreeMap<TargetName, Vec<Arc<Place>>>,
-    /// What was last wanted of each target: a place that holds something else is the one to report.
+    targets: BTreeMap<TargetName, Vec<Arc<SettingLocation>>>,
+    /// What was last wanted of each target: a location that holds something else is the one to report.
     wanted: Mutex<BTreeMap<TargetName, RetryState>>,
 }
 
@@ -53,17 +53,17 @@ struct Clients {
 
 /// Where a number of attempts stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum SettingLocation {
     Lambda(Function),
     Ssm(Parameter),
     AppConfig(AppConfig),
 }
 
-impl Place {
+impl SettingLocation {
     fn all(target: AwsTarget, owner: &str) -> Vec<Self> {
-        let mut places = Vec::new();
+        let mut locations = Vec::new();
         if let Some(lambda) = target.lambda {
-            places.extend(lambda.functions.into_iter().map(|name| {
+            locations.extend(lambda.functions.into_iter().map(|name| {
                 Self::Lambda(Function {
                     name,
                     variable: lambda.variable.clone(),
@@ -71,15 +71,15 @@ impl Place {
                 })
             }));
         }
-        places.extend(target.ssm.map(|ssm| {
+        locations.extend(target.ssm.map(|ssm| {
             Self::Ssm(Parameter {
                 name: ssm.parameter,
                 attempts: ssm.attempts,
                 owner: owner.to_owned(),
             })
         }));
-        places.extend(target.appconfig.map(Self::AppConfig));
-        places
+        locations.extend(target.appconfig.map(Self::AppConfig));
+        locations
     }
 
     /// What no two targets may share: the last of them to speak would have the say.
@@ -87,9 +87,9 @@ impl Place {
         match self {
             Self::Lambda(function) => format!("the variable {} of {}", function.variable, function.name),
             Self::Ssm(parameter) => format!("the parameter {}", parameter.name),
-            Self::AppConfig(place) => format!(
+            Self::AppConfig(location) => format!(
                 "{} in {}/{} of {}",
-                place.pointer, place.application, place.profile, place.environment
+                location.pointer, location.application, location.profile, location.environment
             ),
         }
     }
@@ -106,7 +106,7 @@ impl Place {
         match self {
             Self::Lambda(function) => function.read(&clients.lambda).await,
             Self::Ssm(parameter) => parameter.read(&clients.ssm).await,
-            Self::AppConfig(place) => appconfig::read(&clients.appconfig, place).await,
+            Self::AppConfig(location) => appconfig::read(&clients.appconfig, location).await,
         }
     }
 
@@ -114,7 +114,7 @@ impl Place {
         match self {
             Self::Lambda(function) => function.settle(&clients.lambda, change).await,
             Self::Ssm(parameter) => parameter.settle(&clients.ssm, change).await,
-            Self::AppConfig(place) => appconfig::settle(&clients.appconfig, place, change).await,
+            Self::AppConfig(location) => appconfig::settle(&clients.appconfig, location, change).await,
         }
     }
 
@@ -127,27 +127,27 @@ impl Aws {
     /// Makes the clients; no request is sent yet.
     ///
     /// # Errors
-    /// When no region is known, or a place has two targets.
+    /// When no region is known, or a location has two targets.
     pub async fn start(
         settings: &AwsSettings,
         targets: Vec<(TargetName, AwsTarget)>,
     ) -> Result<Self, StartError> {
         let mut owners: BTreeMap<String, TargetName> = BTreeMap::new();
-        let mut places = BTreeMap::new();
+        let mut locations = BTreeMap::new();
         for (name, target) in targets {
-            let all = Place::all(target, &settings.owner);
-            for place in &all {
-                if let Some(other) = owners.insert(place.key(), name.clone()) {
+            let all = SettingLocation::all(target, &settings.owner);
+            for location in &all {
+                if let Some(other) = owners.insert(location.key(), name.clone()) {
                     return Err(StartError::Settings {
                         what: NAME,
                         reason: format!(
                             "{} belongs to `{other}` and to `{name}`: it has one number for both, so watch them as one target",
-                            place.key()
+                            location.key()
                         ),
                     });
                 }
             }
-            places.insert(name, all.into_iter().map(Arc::new).collect());
+            locations.insert(name, all.into_iter().map(Arc::new).collect());
         }
         let config = configuration(NAME, &settings.reach).await?;
         Ok(Self {
@@ -157,25 +157,28 @@ impl Aws {
                 appconfig: aws_sdk_appconfig::Client::new(&config),
             },
             owner: settings.owner.clone(),
-            targets: places,
+            targets: locations,
             wanted: Mutex::default(),
         })
     }
 
     async fn held(&self) -> Result<Vec<Found>, ActuatorError> {
-        let every: Vec<Arc<Place>> = self.targets.values().flatten().cloned().collect();
+        let every: Vec<Arc<SettingLocation>> = self.targets.values().flatten().cloned().collect();
         let states = self
-            .each(every, |place, clients| async move { place.read(&clients).await })
+            .each(
+                every,
+                |location, clients| async move { location.read(&clients).await },
+            )
             .await;
         let mut by_target: BTreeMap<TargetName, Vec<State>> = BTreeMap::new();
-        let places = self
+        let locations = self
             .targets
             .iter()
-            .flat_map(|(target, places)| places.iter().map(move |place| (target, place)));
-        for ((target, place), state) in places.zip(states) {
+            .flat_map(|(target, locations)| locations.iter().map(move |location| (target, location)));
+        for ((target, location), state) in locations.zip(states) {
             let state = match state {
                 Ok(state) => state,
-                Err(trouble) => self.unreadable(target, place, trouble)?,
+                Err(trouble) => self.unreadable(target, location, trouble)?,
             };
             // What is held for a target of a former configuration goes by the name that it had there.
             by_target.entry(name_of(&state, target)).or_default().push(state);
@@ -197,25 +200,25 @@ impl Aws {
         Ok(found)
     }
 
-    /// A place that does not say what it holds. One that is gone holds nothing; one that we may not read is left to a
+    /// A location that does not say what it holds. One that is gone holds nothing; one that we may not read is left to a
     /// person, and does not keep us from the others. One that only does not answer now is asked again before anything
     /// is done: to take silence for the user's own configuration would leave it switched off for ever.
     fn unreadable(
         &self,
         target: &TargetName,
-        place: &Place,
+        location: &SettingLocation,
         trouble: RequestError,
     ) -> Result<State, ActuatorError> {
         match trouble {
             RequestError::Missing(reason) => {
-                tracing::warn!(target: "retryguard::controller", place = place.key(), reason, "it is gone");
+                tracing::warn!(target: "retryguard::controller", location = location.key(), reason, "it is gone");
                 Ok(State::Free)
             }
             RequestError::Refused(what) | RequestError::Taken(what) => Ok(State::Theirs {
                 target: target.to_string(),
-                what: format!("{}: {what}", place.key()),
+                what: format!("{}: {what}", location.key()),
             }),
-            trouble => Err(place.error(trouble)),
+            trouble => Err(location.error(trouble)),
         }
     }
 
@@ -227,19 +230,19 @@ impl Aws {
         let mut states = Vec::new();
         for (target, parameters) in self.parameters().await? {
             for parameter in parameters {
-                let place = Place::Ssm(parameter);
+                let location = SettingLocation::Ssm(parameter);
                 if self
                     .targets
                     .values()
                     .flatten()
-                    .any(|known| known.key() == place.key())
+                    .any(|known| known.key() == location.key())
                 {
                     continue;
                 }
-                let state = place
+                let state = location
                     .read(&self.clients)
                     .await
-                    .map_err(|trouble| place.error(trouble))?;
+                    .map_err(|trouble| location.error(trouble))?;
                 states.push((TargetName::new(&target), state));
             }
         }
@@ -254,40 +257,40 @@ impl Aws {
 
     /// Who never used a parameter needs no permission to look for them.
     fn uses_parameters(&self) -> bool {
-        let is_parameter = |place: &Arc<Place>| matches!(**place, Place::Ssm(_));
+        let is_parameter = |location: &Arc<SettingLocation>| matches!(**location, SettingLocation::Ssm(_));
         self.targets.values().flatten().any(is_parameter)
     }
 
     async fn change(&self, change: &Change) -> Result<Vec<Loss>, ActuatorError> {
-        let places = match self.targets.get(&change.target) {
-            Some(places) => places.clone(),
+        let locations = match self.targets.get(&change.target) {
+            Some(locations) => locations.clone(),
             None => self.places_of_former(change).await?,
         };
         let order = Arc::new(change.clone());
         let answers = self
-            .each(places.clone(), |place, clients| {
+            .each(locations.clone(), |location, clients| {
                 let change = Arc::clone(&order);
-                async move { place.settle(&clients, &change).await }
+                async move { location.settle(&clients, &change).await }
             })
             .await;
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         wanted.insert(change.target.clone(), change.desired);
         drop(wanted);
         let (mut losses, mut trouble, mut yielded) = (Vec::new(), None, Vec::new());
-        for (place, answer) in places.iter().zip(answers) {
+        for (location, answer) in locations.iter().zip(answers) {
             match answer {
                 Ok(settled) => {
                     losses.extend(settled.losses);
                     yielded.extend(settled.yielded);
                 }
-                // One function that is gone must not keep the others from being told.
-                Err(error) => trouble = trouble.or(Some(place.error(error))),
+                // One function that is gone must not keep the others from receiving the change.
+                Err(error) => trouble = trouble.or(Some(location.error(error))),
             }
         }
         if let Some(trouble) = trouble {
             return Err(trouble);
         }
-        if !yielded.is_empty() && yielded.len() == places.len() {
+        if !yielded.is_empty() && yielded.len() == locations.len() {
             return Err(ActuatorError::Conflict {
                 what: change.target.to_string(),
                 reason: yielded.join("; "),
@@ -303,62 +306,62 @@ impl Aws {
     }
 
     /// What is held for a target that only [`Actuator::find`] knows.
-    async fn places_of_former(&self, change: &Change) -> Result<Vec<Arc<Place>>, ActuatorError> {
+    async fn places_of_former(&self, change: &Change) -> Result<Vec<Arc<SettingLocation>>, ActuatorError> {
         if change.desired != RetryState::Original {
             return Err(ActuatorError::Refused {
                 what: change.target.to_string(),
-                reason: "no place is configured for it".to_owned(),
+                reason: "no location is configured for it".to_owned(),
             });
         }
-        let mut places: Vec<Arc<Place>> = Vec::new();
+        let mut locations: Vec<Arc<SettingLocation>> = Vec::new();
         if self.uses_parameters() {
             let mut held = self.parameters().await?;
             let parameters = held.remove(change.target.as_str()).unwrap_or_default();
-            places.extend(
+            locations.extend(
                 parameters
                     .into_iter()
-                    .map(|parameter| Arc::new(Place::Ssm(parameter))),
+                    .map(|parameter| Arc::new(SettingLocation::Ssm(parameter))),
             );
         }
-        let every: Vec<Arc<Place>> = self.targets.values().flatten().cloned().collect();
+        let every: Vec<Arc<SettingLocation>> = self.targets.values().flatten().cloned().collect();
         let states = self
-            .each(every.clone(), |place, clients| async move {
-                place.read(&clients).await
+            .each(every.clone(), |location, clients| async move {
+                location.read(&clients).await
             })
             .await;
-        for (place, state) in every.into_iter().zip(states) {
-            let target = match state.map_err(|trouble| place.error(trouble))? {
+        for (location, state) in every.into_iter().zip(states) {
+            let target = match state.map_err(|trouble| location.error(trouble))? {
                 State::Ours { target, .. } | State::Theirs { target, .. } => target,
                 State::Free => continue,
             };
-            if target == change.target.as_str() && !places.contains(&place) {
-                places.push(place);
+            if target == change.target.as_str() && !locations.contains(&location) {
+                locations.push(location);
             }
         }
-        Ok(places)
+        Ok(locations)
     }
 
-    /// Asks or changes every place, a few at a time; the answers come in the places' order.
+    /// Asks or changes every location, a few at a time; the answers come in the locations' order.
     async fn each<T, F>(
         &self,
-        places: Vec<Arc<Place>>,
-        ask: impl Fn(Arc<Place>, Clients) -> F,
+        locations: Vec<Arc<SettingLocation>>,
+        ask: impl Fn(Arc<SettingLocation>, Clients) -> F,
     ) -> Vec<Result<T, RequestError>>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, RequestError>> + Send + 'static,
     {
-        let count = places.len();
-        let mut waiting = places.into_iter().enumerate();
+        let count = locations.len();
+        let mut waiting = locations.into_iter().enumerate();
         let mut set = JoinSet::new();
         let mut answers: Vec<Option<Result<T, RequestError>>> =
             std::iter::repeat_with(|| None).take(count).collect();
         loop {
             while set.len() < AT_ONCE {
-                let Some((index, place)) = waiting.next() else {
+                let Some((index, location)) = waiting.next() else {
                     break;
                 };
-                let answer = ask(place, self.clients.clone());
+                let answer = ask(location, self.clients.clone());
                 set.spawn(async move { (index, answer.await) });
             }
             match set.join_next().await {
@@ -390,10 +393,10 @@ impl Actuator for Aws {
     }
 
     fn describe(&self, change: &Change) -> String {
-        let Some(places) = self.targets.get(&change.target) else {
-            return format!("give back every place that was changed for {}", change.target);
+        let Some(locations) = self.targets.get(&change.target) else {
+            return format!("give back every location that was changed for {}", change.target);
         };
-        let names: Vec<String> = places.iter().map(|place| place.key()).collect();
+        let names: Vec<String> = locations.iter().map(|location| location.key()).collect();
         let what = match change.desired {
             RetryState::Original => "back to the user's own number of attempts".to_owned(),
             RetryState::Off => "to 1 attempt".to_owned(),
@@ -418,7 +421,7 @@ fn name_of(state: &State, usual: &TargetName) -> TargetName {
     }
 }
 
-/// What all places hold of one target: theirs where all of them are, else the first that differs from what was
+/// What all locations hold of one target: theirs where all of them are, else the first that differs from what was
 /// wanted, so that it is put right, and the strictest where nothing was wanted yet.
 fn agreed(states: &[State], wanted: Option<RetryState>) -> Option<Observed> {
     let theirs: Vec<&str> = states

@@ -2,7 +2,7 @@
 //!
 //! A backend takes the share of its retries, in percent, from the map, and switches layer-7 retries off for the requests that
 //! are beyond it. The map lives in HAProxy's memory: it outlives a controller that is killed, which finds its own entries again
-//! by their mark. A HAProxy that is reloaded forgets it; it is found without it at the next look and is told again.
+//! by their mark. A HAProxy that is reloaded forgets it; it is found without it at the next look and is sent the setting again.
 
 mod map;
 mod socket;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use map::Map;
 use socket::Socket;
 
-use crate::adapters::actuator::instances::{Wanted, each, read, with_strays};
+use crate::adapters::actuator::instances::{LastDesired, each, read, with_strays};
 use crate::adapters::start_error::StartError;
 use crate::config::actuator::haproxy::{HaproxySettings, HaproxyTarget};
 use crate::domain::state::{Change, Found, Loss, RetryState};
@@ -26,7 +26,7 @@ const NAME: &str = "haproxy";
 pub struct Haproxy {
     sockets: Vec<Socket>,
     targets: BTreeMap<TargetName, HaproxyTarget>,
-    wanted: Wanted,
+    wanted: LastDesired,
 }
 
 impl Haproxy {
@@ -59,7 +59,7 @@ impl Haproxy {
                 .map(|address| Socket::new(address, &settings.map))
                 .collect(),
             targets: targets.into_iter().collect(),
-            wanted: Wanted::default(),
+            wanted: LastDesired::default(),
         })
     }
 

@@ -24,9 +24,9 @@ pub(super) enum Mark {
 
 /// What was last wanted of each target: a proxy that holds something else is the one to report.
 #[derive(Debug, Default)]
-pub(super) struct Wanted(Mutex<BTreeMap<TargetName, RetryState>>);
+pub(super) struct LastDesired(Mutex<BTreeMap<TargetName, RetryState>>);
 
-impl Wanted {
+impl LastDesired {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<TargetName, RetryState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -50,7 +50,7 @@ impl Wanted {
         found
     }
 
-    /// Every proxy was told of a change. One that cannot be reached must not keep the others from being told: it is a loss as
+    /// Every proxy was notified of a change. One that cannot be reached must not keep the others from receiving it: it is a loss as
     /// long as another was reached.
     pub(super) fn told(
         &self,

@@ -272,7 +272,7 @@ impl Linkerd {
         })
     }
 
-    /// Whether there is a ServiceProfile. An account that may not look is not told of a loss.
+    /// Whether there is a ServiceProfile. An account without the right to look reports no loss.
     async fn has_profile(&self, name: &str, namespace: &str) -> bool {
         let kind = GroupVersionKind::gvk("linkerd.io", "v1alpha2", "ServiceProfile");
         let resource = ApiResource::from_gvk_with_plural(&kind, "serviceprofiles");

@@ -9,7 +9,7 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
 use crate::adapters::causes::chain;
 use crate::adapters::start_error::StartError;
-use crate::config::aws::Reach;
+use crate::config::aws::AwsAccess;
 use crate::reconcile::actuator::ActuatorError;
 use crate::reconcile::source::SourceError;
 
@@ -23,7 +23,7 @@ const LONGEST_REASON: usize = 300;
 ///
 /// # Errors
 /// When no region is known.
-pub async fn configuration(what: &'static str, reach: &Reach) -> Result<SdkConfig, StartError> {
+pub async fn configuration(what: &'static str, reach: &AwsAccess) -> Result<SdkConfig, StartError> {
     let client = aws_smithy_http_client::Builder::new()
         .tls_provider(Provider::Rustls(CryptoMode::Ring))
         .build_https();

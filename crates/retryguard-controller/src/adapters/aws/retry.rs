@@ -10,7 +10,7 @@ use crate::clock::{Random, sleep};
 /// How often one request is tried before the failure is returned to the loop, which tries again in the next round.
 pub(crate) const ATTEMPTS: u32 = 6;
 
-/// Amazon's control planes allow a few changes a second for a whole account, and a client that is told to slow down
+/// Amazon's control planes allow a few changes a second for a whole account, and a client that is instructed to slow down
 /// shares that with others: the waits grow to seconds, and are jittered.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 

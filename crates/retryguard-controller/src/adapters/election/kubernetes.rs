@@ -4,7 +4,7 @@
 //! own clock, and takes over when that is as long as the term; the leader counts from before its last renewal was
 //! sent, and stops a fifth of the term earlier. So one of two acts at a time as long as no clock runs more
 //! than a fifth faster than another, however wrong either is. Two that reach for a free Lease at once are
-//! told apart by the version of the object.
+//! distinguished by the version of the object.
 
 use std::time::Duration;
 
@@ -36,13 +36,13 @@ pub struct Lease {
     term: Duration,
     asks: bool,
     clock: Clock,
-    seen: Option<Seen>,
+    seen: Option<ObservedLease>,
     /// When the Lease of another controller ends, counted from the last answer.
     free_in: Option<Duration>,
 }
 
 /// The Lease as it was when it last changed, and when we saw that.
-struct Seen {
+struct ObservedLease {
     spec: LeaseSpec,
     at: Instant,
 }
@@ -149,7 +149,7 @@ impl Lease {
         let unchanged_for = match &self.seen {
             Some(seen) if seen.spec == *spec => now.since(seen.at),
             _ => {
-                self.seen = Some(Seen {
+                self.seen = Some(ObservedLease {
                     spec: spec.clone(),
                     at: now,
                 });

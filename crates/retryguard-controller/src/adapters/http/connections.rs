@@ -228,7 +228,7 @@ impl Connections {
         Ok(Limited {
             io,
             limits: self.limits,
-            _place: Place {
+            _place: ConnectionSlot {
                 number,
                 table: Arc::clone(&self.table),
             },
@@ -249,14 +249,14 @@ impl Connections {
     }
 }
 
-/// A place in the table, free again when the connection is dropped.
+/// A slot of the table, freed when the connection is dropped.
 #[derive(Debug)]
-struct Place {
+struct ConnectionSlot {
     number: u64,
     table: Arc<Mutex<Table>>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         table.open.remove(&self.number);
@@ -270,7 +270,7 @@ pub(crate) struct Limited<I> {
     io: I,
     limits: Limits,
     connection: Arc<Connection>,
-    _place: Place,
+    _place: ConnectionSlot,
     closed: Timer,
     /// Runs while no request is open, or while one is; and with it which of the two, and how many requests had begun.
     waiting: Option<((bool, u64), Timer)>,

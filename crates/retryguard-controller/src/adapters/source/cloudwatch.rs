@@ -141,12 +141,12 @@ mod tests {
     use retryguard_core::Ratio;
 
     use super::*;
-    use crate::config::aws::Reach;
+    use crate::config::aws::AwsAccess;
 
     #[test]
     fn a_period_is_read_when_it_has_ended_and_settled_and_not_before() {
         let settings = CloudWatchSettings {
-            reach: Reach::default(),
+            reach: AwsAccess::default(),
             every: Duration::from_secs(60),
             period: Duration::from_secs(60),
             settle: Duration::from_secs(60),

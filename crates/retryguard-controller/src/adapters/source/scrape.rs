@@ -32,19 +32,19 @@ const REMEMBERED: u16 = 600;
 
 struct Page {
     url: Url,
-    last: Option<HashMap<String, Seen>>,
+    last: Option<HashMap<String, LastSample>>,
 }
 
 /// A series of the last pages.
 #[derive(Clone, Copy)]
-struct Seen {
+struct LastSample {
     /// Its last number that can be true; none where it had none yet.
     value: Option<f64>,
     /// For how many rounds it has been missing.
     missing: u16,
 }
 
-/// What is counted, for whom.
+/// What is counted, and for which targets.
 struct Count {
     targets: Vec<(TargetName, Vec<Term>)>,
     /// By the metric's name.
@@ -152,7 +152,7 @@ impl Page {
             address: shown(&self.url),
             reason,
         };
-        let mut now: HashMap<String, Seen> = HashMap::new();
+        let mut now: HashMap<String, LastSample> = HashMap::new();
         let mut fresh = Vec::new();
         let wanted = |name: &str| count.wanted.contains_key(name);
         exposition::lines(text, wanted, |line| {
@@ -178,7 +178,7 @@ impl Page {
             } else {
                 before.flatten().and_then(|seen| seen.value)
             };
-            now.insert(line.series.to_owned(), Seen { value, missing: 0 });
+            now.insert(line.series.to_owned(), LastSample { value, missing: 0 });
         })
         .map_err(|broken| nonsense(format!("line {}: {}", broken.line, broken.reason)))?;
         if now.len() > room {
@@ -193,7 +193,7 @@ impl Page {
         for (series, seen) in self.last.take().into_iter().flatten() {
             if seen.missing < REMEMBERED && now.len() < room {
                 let missing = seen.missing + 1;
-                now.entry(series).or_insert(Seen { missing, ..seen });
+                now.entry(series).or_insert(LastSample { missing, ..seen });
             }
         }
         // A first page without any series of ours says nothing about where their counters stand.
@@ -208,7 +208,7 @@ fn is_count(value: f64) -> bool {
 
 /// What a series counted since the last page; NaN where that is not known. A series that was not there before began at zero,
 /// and one that has become smaller began again.
-fn delta(before: Option<&Seen>, value: f64) -> f64 {
+fn delta(before: Option<&LastSample>, value: f64) -> f64 {
     match before.map_or(Some(0.0), |seen| seen.value) {
         Some(before) if is_count(value) && value >= before => value - before,
         Some(_) if is_count(value) => value,

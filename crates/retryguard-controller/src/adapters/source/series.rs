@@ -98,7 +98,7 @@ fn term(role: Role, metric: &'static str, keys: &Keys, fixed: &[(&'static str, &
 }
 
 /// As the destination reports it, which sees every attempt. What the source reports has retries folded in, and
-/// flags held-back retries in a way that cannot be told from a full connection pool.
+/// flags held-back retries in a way that cannot be distinguished from a full connection pool.
 fn istio(preset: &Preset) -> Vec<Term> {
     let Preset::Istio {
         service,

@@ -3,11 +3,11 @@
 use retryguard_policy::reading::{Block, Mistakes};
 
 use crate::config::Place;
-use crate::config::aws::Reach;
+use crate::config::aws::AwsAccess;
 
 /// The variable by which Amazon's SDKs take their number of attempts.
 pub const VARIABLE: &str = "AWS_MAX_ATTEMPTS";
-/// How many attempts a caller makes where it is not told: the SDKs' standard mode.
+/// How many attempts a caller makes by default: the SDKs' standard mode.
 pub const ATTEMPTS: u32 = 3;
 /// The most functions whose retries one target stands for.
 pub const MOST_FUNCTIONS: usize = 100;
@@ -15,8 +15,8 @@ pub const MOST_FUNCTIONS: usize = 100;
 /// How Amazon's services are reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AwsSettings {
-    /// Where, and as whom.
-    pub reach: Reach,
+    /// The region or endpoint, and the credentials.
+    pub reach: AwsAccess,
     /// The name under which this controller keeps what it must give back of SSM's parameters. Controllers with
     /// different targets in one account each need one of their own.
     pub owner: String,
@@ -72,7 +72,7 @@ pub struct AppConfig {
 
 impl AwsSettings {
     pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
-        let reach = Reach::read(&mut block, place, mistakes);
+        let reach = AwsAccess::read(&mut block, place, mistakes);
         let at = block.at();
         let owner = block
             .text("owner", "a name of this controller's own", mistakes)

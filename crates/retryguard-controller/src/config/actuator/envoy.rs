@@ -16,7 +16,7 @@ pub const RTDS_LAYER: &str = "retryguard";
 pub const ADMIN_LAYER: &str = "admin";
 /// The longest name of a cluster or a layer.
 pub const LONGEST_NAME: usize = 256;
-/// The most Envoys that are changed through their admin endpoints; larger fleets want `envoy-rtds`.
+/// The most Envoys that are changed through their admin endpoints; larger fleets use `envoy-rtds`.
 pub const MOST_ADDRESSES: usize = 1_000;
 
 /// The runtime discovery server.
@@ -113,7 +113,7 @@ impl Admin {
             mistakes.add(
                 at,
                 format!("{} admin endpoints", addresses.len()),
-                format!("name 1 to {MOST_ADDRESSES}; a larger fleet wants `envoy-rtds`"),
+                format!("name 1 to {MOST_ADDRESSES}; for a larger fleet use `envoy-rtds`"),
             );
         }
         Some(Self {

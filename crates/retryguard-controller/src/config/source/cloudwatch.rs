@@ -6,7 +6,7 @@ use retryguard_core::Ratio;
 use retryguard_policy::reading::{Block, Body, Mistakes, Node, entries, scalar};
 
 use crate::config::Place;
-use crate::config::aws::Reach;
+use crate::config::aws::AwsAccess;
 use crate::domain::limits::Limits;
 
 /// The most dimensions of a metric, as CloudWatch has it.
@@ -15,8 +15,8 @@ pub const MOST_DIMENSIONS: usize = 30;
 /// How CloudWatch is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudWatchSettings {
-    /// Where, and as whom.
-    pub reach: Reach,
+    /// The region or endpoint, and the credentials.
+    pub reach: AwsAccess,
     /// How often it is asked. Each question about one metric is paid for.
     pub every: Duration,
     /// The grain of the metrics: a minute, unless they are high-resolution metrics of the user's own.
@@ -82,7 +82,7 @@ pub enum Unit {
 impl CloudWatchSettings {
     pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let at = block.at();
-        let reach = Reach::read(&mut block, place, mistakes);
+        let reach = AwsAccess::read(&mut block, place, mistakes);
         let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
         let every = block.duration("every", second..=60 * minute, mistakes);
         let period = block.duration("period", second..=60 * minute, mistakes);

@@ -14,7 +14,7 @@ use crate::config::source::preset::{PRESETS, Preset};
 pub struct PrometheusSettings {
     /// Where it is.
     pub url: String,
-    /// The file with the token that it wants.
+    /// The file with the bearer token that its port requires.
     pub token_file: Option<PathBuf>,
     /// The file with the certificates that it is trusted by; the machine's where none is written.
     pub ca_file: Option<PathBuf>,

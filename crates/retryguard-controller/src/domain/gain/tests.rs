@@ -241,7 +241,7 @@ fn an_outage_is_off_and_its_end_brings_retries_back_within_two_samples() {
     assert!(play.is_on());
 }
 
-/// The price of a policy was ignored: 15 % held for everyone. It also holds after an outage, which begins everything else anew.
+/// The price of a policy was ignored: 15 % held for every target. It also holds after an outage, which begins everything else anew.
 #[test]
 fn a_retry_must_bring_what_the_policy_asks_for() {
     for (price, productive) in [(Ratio::percent(15), true), (Ratio::percent(80), false)] {

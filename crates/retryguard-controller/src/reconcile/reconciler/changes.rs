@@ -19,9 +19,9 @@ pub struct PlannedChange {
     pub change: Change,
 }
 
-/// Where a change belongs.
+/// What a change belongs to.
 #[derive(Debug, Clone)]
-enum Place {
+enum ChangeOwner {
     ManagedTarget { target_entry: usize, binding: usize },
     Orphan { actuator: usize, name: TargetName },
 }
@@ -52,30 +52,30 @@ impl Reconciler {
         planned_changes
     }
 
-    fn has_room(&self, place: &Place, at_once: usize) -> bool {
+    fn has_room(&self, place: &ChangeOwner, at_once: usize) -> bool {
         let actuator = match place {
-            Place::ManagedTarget {
+            ChangeOwner::ManagedTarget {
                 target_entry,
                 binding,
             } => self.targets[*target_entry].bindings[*binding].actuator,
-            Place::Orphan { actuator, .. } => *actuator,
+            ChangeOwner::Orphan { actuator, .. } => *actuator,
         };
         self.actuators[actuator].under_way < at_once
     }
 
     /// Whether the rate limits allow one more change; it counts from here on. A target about which nothing is known any more is
     /// restored whatever they are: a decision must not outlast `limits.hold`.
-    fn within_rate_limits(&mut self, place: &Place, now: Instant) -> bool {
+    fn within_rate_limits(&mut self, place: &ChangeOwner, now: Instant) -> bool {
         let limits = &self.limits;
         let of_target = match place {
-            Place::ManagedTarget { target_entry, .. } => {
+            ChangeOwner::ManagedTarget { target_entry, .. } => {
                 let target_entry = &mut self.targets[*target_entry];
                 if target_entry.guard.knows_nothing() {
                     return true;
                 }
                 Some(&mut target_entry.rate_limit)
             }
-            Place::Orphan { .. } => None,
+            ChangeOwner::Orphan { .. } => None,
         };
         if !self
             .total_rate_limit
@@ -167,7 +167,7 @@ impl Reconciler {
         }
     }
 
-    fn needed(&self, now: Instant) -> Vec<(Place, RetryState)> {
+    fn needed(&self, now: Instant) -> Vec<(ChangeOwner, RetryState)> {
         let free = |binding: &Binding| !binding.busy && binding.not_before <= now;
         let targets = self
             .targets
@@ -182,7 +182,7 @@ impl Reconciler {
                     .filter(move |(_, binding)| free(binding));
                 bindings.map(move |(binding, held)| {
                     (
-                        Place::ManagedTarget {
+                        ChangeOwner::ManagedTarget {
                             target_entry,
                             binding,
                         },
@@ -196,7 +196,7 @@ impl Reconciler {
             orphans.map(move |(name, binding)| {
                 let name = name.clone();
                 (
-                    Place::Orphan { actuator, name },
+                    ChangeOwner::Orphan { actuator, name },
                     RetryState::Original,
                     binding.observed(),
                 )
@@ -205,10 +205,10 @@ impl Reconciler {
         plan(targets.chain(orphans))
     }
 
-    fn planned(&mut self, place: &Place, desired: RetryState, why: Option<&str>) -> PlannedChange {
+    fn planned(&mut self, place: &ChangeOwner, desired: RetryState, why: Option<&str>) -> PlannedChange {
         let term = self.election.term.map_or(0, |term| term.number);
         let (actuator, target, reason) = match place {
-            Place::ManagedTarget {
+            ChangeOwner::ManagedTarget {
                 target_entry,
                 binding,
             } => {
@@ -219,15 +219,17 @@ impl Reconciler {
                     target_entry.guard.reason(),
                 )
             }
-            Place::Orphan { actuator, name } => (*actuator, name.clone(), "no target of this configuration"),
+            ChangeOwner::Orphan { actuator, name } => {
+                (*actuator, name.clone(), "no target of this configuration")
+            }
         };
         let why = why.unwrap_or(reason).to_owned();
         let binding = match place {
-            Place::ManagedTarget {
+            ChangeOwner::ManagedTarget {
                 target_entry,
                 binding,
             } => Some(&mut self.targets[*target_entry].bindings[*binding]),
-            Place::Orphan { actuator, name } => self.actuators[*actuator].orphans.get_mut(name),
+            ChangeOwner::Orphan { actuator, name } => self.actuators[*actuator].orphans.get_mut(name),
         };
         if let Some(binding) = binding {
             binding.busy = true;
@@ -244,10 +246,10 @@ impl Reconciler {
         }
     }
 
-    fn places(&self) -> Vec<Place> {
+    fn places(&self) -> Vec<ChangeOwner> {
         let targets = self.targets.iter().enumerate();
         let targets = targets.flat_map(|(target_entry, watched)| {
-            (0..watched.bindings.len()).map(move |binding| Place::ManagedTarget {
+            (0..watched.bindings.len()).map(move |binding| ChangeOwner::ManagedTarget {
                 target_entry,
                 binding,
             })
@@ -255,18 +257,18 @@ impl Reconciler {
         let actuators = self.actuators.iter().enumerate();
         let orphans = actuators.flat_map(|(actuator, held)| {
             let names = held.orphans.keys().cloned();
-            names.map(move |name| Place::Orphan { actuator, name })
+            names.map(move |name| ChangeOwner::Orphan { actuator, name })
         });
         targets.chain(orphans).collect()
     }
 
-    fn binding(&self, place: &Place) -> &Binding {
+    fn binding(&self, place: &ChangeOwner) -> &Binding {
         match place {
-            Place::ManagedTarget {
+            ChangeOwner::ManagedTarget {
                 target_entry,
                 binding,
             } => &self.targets[*target_entry].bindings[*binding],
-            Place::Orphan { actuator, name } => &self.actuators[*actuator].orphans[name],
+            ChangeOwner::Orphan { actuator, name } => &self.actuators[*actuator].orphans[name],
         }
     }
 

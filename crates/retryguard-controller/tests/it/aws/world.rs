@@ -14,7 +14,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use retryguard_controller::clock::sleep;
 use retryguard_controller::config::Config;
-use retryguard_controller::config::aws::Reach;
+use retryguard_controller::config::aws::AwsAccess;
 use retryguard_controller::domain::state::{Change, Loss, Observed, RetryState};
 use retryguard_controller::domain::target::TargetName;
 use retryguard_controller::reconcile::actuator::{Actuator, ActuatorError};
@@ -77,7 +77,7 @@ impl World {
         let region = REGIONS[usize::try_from(number).unwrap() % REGIONS.len()];
         let account = 100 + number;
         let credentials = aws.credentials(account);
-        let reach = Reach {
+        let reach = AwsAccess {
             region: Some(region.to_owned()),
             endpoint: Some(aws.url()),
             credentials_file: Some(credentials.clone().into()),
@@ -299,7 +299,7 @@ pub(super) async fn found(actuator: &dyn Actuator) -> Vec<(String, Observed)> {
         .collect()
 }
 
-/// A proxy on loopback that fails as it is told to.
+/// A proxy on loopback that fails as it is instructed to.
 #[derive(Default)]
 pub(super) struct FaultyProxy {
     upstream: String,

@@ -136,7 +136,7 @@ impl World {
             _ => Instant::now(),
         };
         let (mut lasted, mut clean) = (Duration::ZERO, 0);
-        // An Envoy that was killed holds nothing at first and is told again, so nothing must be seen for a while.
+        // An Envoy that was killed holds nothing at first and is sent the setting again, so nothing must be seen for a while.
         for _ in 0..2_400 {
             let (off, nothing) = self.runtime_state().await;
             if off {

@@ -103,7 +103,7 @@ async fn killed_and_back(envoy: &Envoy, service: &Down, configuration: &str) {
             && status["targets"][0]["actuators"][0]["holds"] == "suspended"
     })
     .await;
-    // Stopped politely it restores.
+    // Stopped by a signal it restores.
     assert_eq!(next.stop().await, Ended::Restored);
     assert!(!holds(envoy).await, "nothing of ours is left");
     until("restored", || async {

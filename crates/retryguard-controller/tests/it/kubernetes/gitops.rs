@@ -112,7 +112,7 @@ async fn a_reconciler_that_ignores_the_retries_leaves_the_guard_its_work() {
     reconciler.task.abort();
 }
 
-/// As Flux, which applies on the server: it is told of a conflict, and with force takes the whole list back. That is not fought.
+/// As Flux, which applies on the server: it is notified of a conflict, and with force takes the whole list back. That is not fought.
 #[tokio::test]
 #[ignore = "needs Kubernetes"]
 async fn an_apply_on_the_server_conflicts_and_with_force_it_stands() {

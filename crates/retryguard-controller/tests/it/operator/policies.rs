@@ -100,7 +100,7 @@ async fn an_etag_saves_the_text_and_a_long_poll_waits_for_news() {
     assert_eq!(get(&server, "x", None).await.status(), 404);
 }
 
-/// The library's client at a server that wants a token: with decisions in force, so that it asks for the user's own
+/// The library's client at a server that requires a token: with decisions in force, so that it asks for the user's own
 /// policy too.
 #[tokio::test]
 async fn a_client_of_the_library_needs_the_token_of_a_guarded_server() {

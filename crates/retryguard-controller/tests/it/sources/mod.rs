@@ -1,4 +1,4 @@
-//! Sources against real HTTP servers of this test's own, which say what they are told to.
+//! Sources against real HTTP servers of this test's own, which answer as the test instructs them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

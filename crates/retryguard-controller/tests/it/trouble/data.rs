@@ -338,7 +338,7 @@ async fn a_conflict_is_respected_like_a_find() {
     );
 }
 
-/// A proxy restarts and forgets: it is told again.
+/// A proxy restarts and forgets: it is sent the setting again.
 #[tokio::test(start_paused = true)]
 async fn a_data_plane_that_forgot_is_told_again() {
     let plane = DataPlane::new();

@@ -40,7 +40,7 @@ async fn a_change_from_outside_is_known_at_once() {
     );
 }
 
-/// A restarted proxy that says so is told again without waiting for the next look.
+/// A restarted proxy that says so is sent the setting again without waiting for the next look.
 #[tokio::test(start_paused = true)]
 async fn what_was_forgotten_is_said_again() {
     let plane = DataPlane::new();

@@ -1,4 +1,4 @@
-//! What refused callers are told to wait, and when a gate lets retries through: spread from the wait upwards.
+//! What refused callers are instructed to wait, and when a gate lets retries through: spread from the wait upwards.
 
 use retryguard_core::{
     Criticality, Failure, FailureKind, Refusal,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 use retryguard_core::{
     Instant, Ratio, Refusal,
-    bulkhead::{Bulkhead, Limit, Place, Settings, Ticket},
+    bulkhead::{Acquired, Bulkhead, Limit, Settings, Ticket},
 };
 
 use crate::support::{bulkhead, ms};
@@ -45,10 +45,10 @@ proptest! {
                 Event::Acquire => {
                     let expected = if free {
                         inside += 1;
-                        Ok(Place::Taken)
+                        Ok(Acquired::Taken)
                     } else if line.len() < waiting as usize {
                         line.push_back(ticket);
-                        Ok(Place::Queued)
+                        Ok(Acquired::Queued)
                     } else {
                         Err(Refusal::BulkheadFull)
                     };

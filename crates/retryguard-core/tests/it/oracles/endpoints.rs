@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use retryguard_core::{
     Failure, FailureKind, Outcome, Ratio, call,
-    endpoints::{Ask, Endpoints, Id, Sent, Settings, State},
+    endpoints::{Endpoints, Id, Selection, Sent, Settings, State},
 };
 
 use crate::support::{SplitMix, at};
@@ -87,7 +87,7 @@ proptest! {
                 Input::Choose { tried, repeatable } => {
                     let tried: Vec<Id> =
                         states.keys().copied().filter(|id| tried >> (id.0 % 8) & 1 == 1).collect();
-                    let ask = Ask { tried: &tried, repeatable };
+                    let ask = Selection { tried: &tried, repeatable };
                     let Some(sent) = endpoints.choose(ask, at(millis), &mut chance) else {
                         prop_assert!(states.is_empty());
                         continue;
@@ -187,7 +187,7 @@ proptest! {
         (0..count).for_each(|_| { endpoints.add(); });
         let mut left_out = 0;
         for turn in 0..2000 {
-            let ask = Ask { repeatable: true, ..Ask::default() };
+            let ask = Selection { repeatable: true, ..Selection::default() };
             let sent = endpoints.choose(ask, at(turn), &mut chance).unwrap();
             let outcome = if chance.happens(Ratio::percent(percent)) {
                 Outcome::Failure(Failure::new(FailureKind::Overload))
@@ -210,7 +210,7 @@ proptest! {
         (0..count).for_each(|_| { endpoints.add(); });
         let mut sent_to_it = 0;
         for turn in 0..2900 {
-            let ask = Ask { repeatable: true, ..Ask::default() };
+            let ask = Selection { repeatable: true, ..Selection::default() };
             let sent = endpoints.choose(ask, at(turn), &mut chance).unwrap();
             let broken = sent.endpoint() == Id(0);
             sent_to_it += u32::from(broken);

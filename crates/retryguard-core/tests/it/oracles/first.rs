@@ -227,7 +227,7 @@ impl Side {
     }
 }
 
-/// All that a target knows. The same policy, put in force once more, makes every part count what it has not been told of yet and
+/// All that a target knows. The same policy, put in force once more, makes every part count what it has not been notified of yet and
 /// forget what is too old.
 fn knowledge(target: &Target, now: Instant) -> String {
     let mut target = target.clone();

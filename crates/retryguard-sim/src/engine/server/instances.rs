@@ -15,7 +15,7 @@ pub(in crate::engine) struct Instances {
 
 /// What a request gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) enum Given {
+pub(in crate::engine) enum InstanceStart {
     Warm(u32),
     Cold(u32),
     Refused,
@@ -38,16 +38,16 @@ impl Instances {
         busy < self.most && (!self.idle.is_empty() || self.started_in_window < self.new_per_ten_seconds)
     }
 
-    pub(in crate::engine) fn take(&mut self, busy: u32, now: Instant) -> Given {
+    pub(in crate::engine) fn take(&mut self, busy: u32, now: Instant) -> InstanceStart {
         if !self.has_room(busy, now) {
-            return Given::Refused;
+            return InstanceStart::Refused;
         }
         if let Some(instance) = self.idle.pop() {
-            return Given::Warm(instance);
+            return InstanceStart::Warm(instance);
         }
         self.started_in_window += 1;
         self.started += 1;
-        Given::Cold(self.started - 1)
+        InstanceStart::Cold(self.started - 1)
     }
 
     pub(in crate::engine) fn give_back(&mut self, instance: u32) {
@@ -70,12 +70,12 @@ mod tests {
     #[test]
     fn starts_are_limited_and_instances_used_again() {
         let mut instances = Instances::new(3, 2);
-        assert_eq!(instances.take(0, Instant::ZERO), Given::Cold(0));
-        assert_eq!(instances.take(1, Instant::ZERO), Given::Cold(1));
-        assert_eq!(instances.take(2, Instant::ZERO), Given::Refused);
+        assert_eq!(instances.take(0, Instant::ZERO), InstanceStart::Cold(0));
+        assert_eq!(instances.take(1, Instant::ZERO), InstanceStart::Cold(1));
+        assert_eq!(instances.take(2, Instant::ZERO), InstanceStart::Refused);
         instances.give_back(0);
-        assert_eq!(instances.take(1, Instant::ZERO), Given::Warm(0));
-        assert_eq!(instances.take(2, Instant::from_secs(10)), Given::Cold(2));
-        assert_eq!(instances.take(3, Instant::from_secs(10)), Given::Refused);
+        assert_eq!(instances.take(1, Instant::ZERO), InstanceStart::Warm(0));
+        assert_eq!(instances.take(2, Instant::from_secs(10)), InstanceStart::Cold(2));
+        assert_eq!(instances.take(3, Instant::from_secs(10)), InstanceStart::Refused);
     }
 }

@@ -1,16 +1,16 @@
-//! Where the waits of a crowd end.
+//! Where the waits of a cohort end.
 
 use std::time::Duration;
 
 use retryguard_core::time::nanos;
 
-use super::{Crowd, binomial, small, whole};
+use super::{Cohort, binomial, small, whole};
 use crate::streams::Stream;
 
 /// A wait that begins on a step's edge or inside a step.
 #[derive(Debug)]
 pub(super) enum Wait {
-    /// Always this many steps: every client stays in its crowd.
+    /// Always this many steps: every client stays in its cohort.
     Steps(usize),
     /// Uniform between two ends: every client is inside afterwards.
     Spread { edge: Kernel, inside: Kernel },
@@ -31,18 +31,18 @@ impl Wait {
         })
     }
 
-    /// Puts a crowd that begins to wait in `step` where its waits end. Who ends beyond the run is gone.
-    pub(super) fn place(&self, crowd: Crowd, step: usize, waiting: &mut [Crowd], stream: &mut Stream) {
+    /// Puts a cohort that begins to wait in `step` where its waits end. A client whose wait ends after the run is dropped.
+    pub(super) fn place(&self, cohort: Cohort, step: usize, waiting: &mut [Cohort], stream: &mut Stream) {
         match self {
             Self::Steps(steps) => {
                 if let Some(next) = waiting.get_mut(step + steps) {
-                    next.edge += crowd.edge;
-                    next.inside += crowd.inside;
+                    next.edge += cohort.edge;
+                    next.inside += cohort.inside;
                 }
             }
             Self::Spread { edge, inside } => {
-                edge.scatter(crowd.edge, step, waiting, stream);
-                inside.scatter(crowd.inside, step, waiting, stream);
+                edge.scatter(cohort.edge, step, waiting, stream);
+                inside.scatter(cohort.inside, step, waiting, stream);
             }
         }
     }
@@ -113,7 +113,7 @@ impl Kernel {
     }
 
     /// Puts `count` clients that begin to wait in `step` inside the steps where their waits end.
-    pub(super) fn scatter(&self, count: u64, step: usize, waiting: &mut [Crowd], stream: &mut Stream) {
+    pub(super) fn scatter(&self, count: u64, step: usize, waiting: &mut [Cohort], stream: &mut Stream) {
         let first = step + self.first;
         // One by one is cheaper while they are few against the steps they may go to.
         if count < self.up_to.len() as u64 / 4 {

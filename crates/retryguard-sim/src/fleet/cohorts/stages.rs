@@ -7,7 +7,7 @@ use retryguard_core::{
 };
 use std::time::Duration;
 
-use super::{Fleet, Uncountable, kernel::Wait};
+use super::{CohortError, Fleet, kernel::Wait};
 
 /// The wait before each retry, as far as retries differ.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Stages {
     pub(super) after_last: AfterLast,
 }
 
-/// The most retries that are told apart; later ones wait as this one does. A wait that doubles has left every run
+/// The most retries that are distinguished; later ones wait as this one does. A wait that doubles has left every run
 /// by then; only one that grows linearly and may be drawn as zero comes here.
 const MOST: u32 = 64;
 
@@ -34,7 +34,7 @@ pub(super) enum AfterLast {
 impl Stages {
     /// Every jitter but the decorrelated one is uniform between the two ends that the machine gives for the lowest
     /// and the highest draw.
-    pub(super) fn new(fleet: &Fleet) -> Result<Self, Uncountable> {
+    pub(super) fn new(fleet: &Fleet) -> Result<Self, CohortError> {
         let mut stages = Self {
             waits: Vec::new(),
             after_last: AfterLast::GivesUp,
@@ -43,7 +43,7 @@ impl Stages {
             return Ok(stages);
         };
         if backoff.jitter == Jitter::Decorrelated {
-            return Err(Uncountable::Decorrelated);
+            return Err(CohortError::Decorrelated);
         }
         let mut before = None;
         for retry in 1..=MOST {
@@ -58,7 +58,7 @@ impl Stages {
                 break;
             }
             let wait =
-                Wait::new(low, high, fleet.step).ok_or(Uncountable::Step("every wait without jitter"))?;
+                Wait::new(low, high, fleet.step).ok_or(CohortError::Step("every wait without jitter"))?;
             stages.waits.push(wait);
             before = ends;
             if retry == MOST {

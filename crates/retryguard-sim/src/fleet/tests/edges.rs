@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{FACTOR, JITTERED, bad, doubling, fleet, retry};
 use crate::{
-    fleet::{Fleet, Pace, Start, cohorts, cohorts::Uncountable, individuals},
+    fleet::{Fleet, Pace, Start, cohorts, cohorts::CohortError, individuals},
     streams::Seed,
 };
 use retryguard_core::backoff::{Growth, Jitter};
@@ -45,7 +45,7 @@ fn what_counts_cannot_resolve_is_said() {
         cohorts::run(&fleet, Seed(1)).unwrap_err()
     };
     let period = with(|fleet| fleet.behaviour.period = Duration::from_secs(301));
-    assert_eq!(period, Uncountable::Step("the period and the duration"));
+    assert_eq!(period, CohortError::Step("the period and the duration"));
     let outage = with(|fleet| fleet.failures = vec![bad(5, 20, 1.0)]);
     assert!(
         outage
@@ -56,9 +56,9 @@ fn what_counts_cannot_resolve_is_said() {
         fleet.behaviour.retry = Some(retry(Growth::Constant, Jitter::None));
         fleet.step = Duration::from_secs(4);
     });
-    assert_eq!(wait, Uncountable::Step("every wait without jitter"));
+    assert_eq!(wait, CohortError::Step("every wait without jitter"));
     let memory = with(|fleet| fleet.behaviour.retry = Some(retry(doubling(), Jitter::Decorrelated)));
-    assert_eq!(memory, Uncountable::Decorrelated);
+    assert_eq!(memory, CohortError::Decorrelated);
     let now = with(|fleet| {
         let at_once = retry(Growth::Constant, Jitter::None);
         fleet.behaviour.retry = Some(retryguard_core::Backoff {
@@ -66,7 +66,7 @@ fn what_counts_cannot_resolve_is_said() {
             ..at_once
         });
     });
-    assert_eq!(now, Uncountable::Step("every wait without jitter"));
+    assert_eq!(now, CohortError::Step("every wait without jitter"));
 }
 
 /// Overlapping bad times: a request must survive each.

@@ -9,7 +9,7 @@ use retryguard_core::{
 };
 use retryguard_policy::reading::{Body, Mistakes, Node, wrong};
 
-use super::{Block, Claim, Failures, Usual, number};
+use super::{Block, Claim, Failures, FleetDefaults, number};
 
 /// The bounds of a factor that jitters; those of the slides unless others are given.
 pub(super) fn factor(block: &mut Block<'_>, mistakes: &mut Mistakes) -> (Ratio, Ratio) {
@@ -138,7 +138,7 @@ pub(super) fn expectations(node: &Node, mistakes: &mut Mistakes) -> Vec<Claim> {
 
 pub(super) fn shown(
     block: &mut Block<'_>,
-    usual: Usual,
+    usual: FleetDefaults,
     mistakes: &mut Mistakes,
 ) -> ((Instant, Instant), Duration) {
     let whole = (Instant::ZERO, Instant::ZERO.after(usual.duration));

@@ -91,10 +91,10 @@ struct Round<'a, S, P> {
     worker: &'a Worker<S, P>,
     telemetry: &'a Telemetry,
     running: JoinSet<Ended>,
-    /// Lanes that the store has not been told of yet.
+    /// Lanes that the store has not been notified of yet.
     unsettled: Vec<Ended>,
     batch: Option<RunningBatch>,
-    /// Batches that the store has not been told of yet, in the order in which they ended.
+    /// Batches that the store has not been notified of yet, in the order in which they ended.
     reports: VecDeque<Report>,
     /// Lanes that ran on when their batch was reported.
     stragglers: Vec<Stragglers>,
@@ -111,7 +111,7 @@ struct Round<'a, S, P> {
 }
 
 impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
-    /// Whether more may be claimed: while the store cannot be told of what ended, it is not asked.
+    /// Whether more may be claimed: while the store cannot be notified of what ended, it is not asked.
     fn has_room(&self) -> bool {
         !self.owes() && self.room() > 0
     }

@@ -532,7 +532,7 @@ impl IdempotencyStore for LosesRecords {
     }
 }
 
-/// The effect is done and its client is told so; the record is tried again for as long as the lock holds.
+/// The effect is done and its client is notified; the record is tried again for as long as the lock holds.
 #[tokio::test(start_paused = true)]
 async fn a_record_that_was_lost_is_written_later() {
     let store = |left: usize| LosesRecords {

@@ -36,7 +36,7 @@ async fn racer() {
         )
     };
     let payments = Payments::open(&address).await;
-    // The second is told so at once, and the next race begins.
+    // The second is notified at once, and the next race begins.
     let layer = IdempotencyLayer::shared(store)
         .wait(Duration::ZERO)
         .store_timeout(Duration::from_secs(60));

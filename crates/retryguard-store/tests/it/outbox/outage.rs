@@ -125,7 +125,7 @@ async fn the_worker_recovers_by_itself() {
     assert_eq!(known, acknowledged, "each that was acknowledged, once");
 }
 
-/// Writes one event after the other until it is told to end; which were acknowledged, and of which the end of the
+/// Writes one event after the other until it is instructed to end; which were acknowledged, and of which the end of the
 /// transaction is not known.
 async fn write(pool: sqlx::PgPool, outbox: PostgresOutbox, done: Arc<AtomicBool>) -> (Vec<u64>, Vec<u64>) {
     let (mut acknowledged, mut unknown) = (Vec::new(), Vec::new());

@@ -318,7 +318,7 @@ where
     }
 }
 
-/// The machine was told that the request can be sent; that it cannot is found out only now. For a hedge it may only be too
+/// The machine was informed that the request can be sent; that it cannot is found out only now. For a hedge it may only be too
 /// early, as long as the body is still on its way.
 #[cold]
 fn cannot_send(call: &mut Call, number: u8, kind: AttemptKind, shared: &Shared, now: Instant) -> Step {

@@ -6,7 +6,7 @@ mod token;
 
 use retryguard::remote::LivePolicy;
 
-/// A policy that can be told from others by its number of retries.
+/// A policy that can be distinguished from others by its number of retries.
 pub(super) fn text(retries: u8) -> String {
     format!(
         "remotePeriod: 1s\nservices: {{ it: {{ maxRetries: {retries}, initialDelay: 1ms, budget: off, guard: off, \

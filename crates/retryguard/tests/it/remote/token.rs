@@ -1,4 +1,4 @@
-//! A policy server that wants a token.
+//! A policy server that requires a token.
 
 use axum::{
     Router,

@@ -36,7 +36,7 @@ pub(super) struct Function {
 }
 
 /// What was read of a function.
-struct Seen {
+struct FunctionConfiguration {
     variables: HashMap<String, String>,
     revision: Option<String>,
     record: Option<Record>,
@@ -109,7 +109,7 @@ impl Function {
         })
     }
 
-    async fn look(&self, client: &Client) -> Result<Seen, RequestError> {
+    async fn look(&self, client: &Client) -> Result<FunctionConfiguration, RequestError> {
         let answer = client
             .get_function_configuration()
             .function_name(&self.name)
@@ -133,7 +133,7 @@ impl Function {
             .map(|text| Record::read(text))
             .transpose()
             .map_err(|reason| RequestError::Refused(format!("{HELD}: {reason}")))?;
-        Ok(Seen {
+        Ok(FunctionConfiguration {
             record,
             variables,
             revision: answer.revision_id().map(str::to_owned),

@@ -66,7 +66,7 @@ impl Record {
     }
 
     /// # Errors
-    /// When it is not what we write: what was the user's configuration cannot be told any more, so a person must
+    /// When it is not what we write: the user's configuration can no longer be known, so a person must
     /// look.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let cure = "set the number of attempts by hand and remove it";

@@ -1,4 +1,4 @@
-//! What the server has said to whom: a machine without sockets.
+//! What the server has sent to which client: a machine without sockets.
 //!
 //! The fleet is Envoys that ask for their runtime, or gRPC clients that ask for their routes; both are called nodes, as in
 //! the protocol, and what they are told is called a layer.
@@ -153,8 +153,8 @@ impl Node {
     }
 
     /// What it adds to the reach of `layer`.
-    fn reach(&self, layer: &Arc<Layer>) -> Reach {
-        let mut reach = Reach::default();
+    fn reach(&self, layer: &Arc<Layer>) -> LayerStatus {
+        let mut reach = LayerStatus::default();
         if self.wants {
             reach.streams = 1;
             if self.holds(layer) {
@@ -189,7 +189,7 @@ pub(in crate::adapters::actuator) struct Fleet {
     nodes: BTreeMap<Stream, Node>,
     /// The sum over all nodes, kept up with every change of one: each answer of an Envoy wakes all changes that wait, and to
     /// sum anew for each would be nodes times answers times changes.
-    reach: Reach,
+    reach: LayerStatus,
     gone: VecDeque<Node>,
     next: Stream,
 }
@@ -203,7 +203,7 @@ impl Fleet {
             desired_states: ClusterStates::new(),
             layer: Arc::default(),
             nodes: BTreeMap::new(),
-            reach: Reach::default(),
+            reach: LayerStatus::default(),
             gone: VecDeque::new(),
             next: 0,
         };
@@ -299,7 +299,7 @@ impl Fleet {
     }
 
     fn sum_reach(&mut self) {
-        self.reach = Reach::default();
+        self.reach = LayerStatus::default();
         for node in self.nodes.values() {
             self.reach.add(node.reach(&self.layer));
         }
@@ -397,7 +397,7 @@ impl Fleet {
 
     /// How far the present layer has come.
     #[must_use]
-    pub(in crate::adapters::actuator) fn reach(&self) -> Reach {
+    pub(in crate::adapters::actuator) fn reach(&self) -> LayerStatus {
         self.reach
     }
 
@@ -426,7 +426,7 @@ impl Fleet {
 
 /// How many streams set our layer, and what they have said to the present one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::adapters::actuator) struct Reach {
+pub(in crate::adapters::actuator) struct LayerStatus {
     /// How many set it.
     pub(in crate::adapters::actuator) streams: usize,
     /// How many have accepted it.
@@ -437,7 +437,7 @@ pub(in crate::adapters::actuator) struct Reach {
     pub(in crate::adapters::actuator) late: usize,
 }
 
-impl Reach {
+impl LayerStatus {
     fn add(&mut self, other: Self) {
         self.streams += other.streams;
         self.accepted += other.accepted;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use fleet::{Fleet, MOST_CLUSTERS, Phase, Reach};
+use fleet::{Fleet, LayerStatus, MOST_CLUSTERS, Phase};
 use server::{Check, Service};
 use shared_fleet::SharedFleet;
 use tonic::transport::Server;
@@ -108,9 +108,9 @@ impl<S: Send + Sync + 'static> Discovery<S> {
 
     /// Waits for the word of every node that is expected to answer, for a bounded time. With none connected it waits
     /// for one: a fleet that is on its way back must not miss the last word of a controller that stops.
-    async fn confirmed(&self) -> Reach {
+    async fn confirmed(&self) -> LayerStatus {
         let mut responses = self.shared.responses();
-        let done = |reach: Reach| reach.streams > 0 && reach.complete();
+        let done = |reach: LayerStatus| reach.streams > 0 && reach.complete();
         let all = async {
             while !done(self.shared.fleet().reach()) {
                 if responses.changed().await.is_err() {
@@ -195,7 +195,7 @@ impl<S> Drop for Discovery<S> {
 }
 
 /// What is not known to have arrived.
-fn doubts(reach: Reach, (one, several): (&str, &str)) -> Vec<Loss> {
+fn doubts(reach: LayerStatus, (one, several): (&str, &str)) -> Vec<Loss> {
     let mut doubts = Vec::new();
     if reach.streams == 0 {
         doubts.push(Loss(format!(

@@ -11,7 +11,7 @@ use endpoint::Endpoint;
 use layer::Layer;
 
 use crate::adapters::actuator::envoy::Clusters;
-use crate::adapters::actuator::instances::{Wanted, each, read, with_strays};
+use crate::adapters::actuator::instances::{LastDesired, each, read, with_strays};
 use crate::adapters::start_error::StartError;
 use crate::config::actuator::envoy as settings;
 use crate::domain::state::{Change, Found, Loss};
@@ -25,7 +25,7 @@ const NAME: &str = "envoy-admin";
 pub struct Admin {
     endpoints: Vec<Endpoint>,
     clusters: Clusters,
-    wanted: Wanted,
+    wanted: LastDesired,
 }
 
 impl Admin {
@@ -41,7 +41,7 @@ impl Admin {
             endpoints: endpoint::all(&settings.addresses, &settings.layer)
                 .map_err(|reason| StartError::Settings { what: NAME, reason })?,
             clusters: Clusters::new(NAME, targets)?,
-            wanted: Wanted::default(),
+            wanted: LastDesired::default(),
         })
     }
 

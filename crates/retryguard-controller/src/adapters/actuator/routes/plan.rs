@@ -34,7 +34,7 @@ pub(super) struct View<'a> {
 
 /// What is wanted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct DesiredTarget<'a> {
     pub(super) target: &'a str,
     /// `None` for a target that is no longer configured: what is held of it can only be given back.
     pub(super) host: Option<&'a Host>,
@@ -62,7 +62,7 @@ pub(super) struct Plan {
 
 /// # Errors
 /// When the object cannot be touched, in a sentence for the operator.
-pub(super) fn plan(view: &View<'_>, wanted: &Wanted<'_>) -> Result<Plan, String> {
+pub(super) fn plan(view: &View<'_>, wanted: &DesiredTarget<'_>) -> Result<Plan, String> {
     let standing = standing(view)?;
     let mut plan = Plan {
         created: standing.created,
@@ -176,7 +176,7 @@ fn desired(
     held: &mut Vec<Kept>,
     routes: &[Route<'_>],
     view: &View<'_>,
-    wanted: &Wanted<'_>,
+    wanted: &DesiredTarget<'_>,
     plan: &mut Plan,
 ) {
     for held in held.iter_mut() {
@@ -230,7 +230,7 @@ fn losses(
     all: u32,
     yielded: bool,
     view: &View<'_>,
-    wanted: &Wanted<'_>,
+    wanted: &DesiredTarget<'_>,
     hosts: &[Host],
 ) -> Vec<Loss> {
     let mut losses = Vec::new();

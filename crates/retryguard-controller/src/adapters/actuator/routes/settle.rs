@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::adapters::actuator::routes::created::{LABEL, OWNER, is_as_made};
 use crate::adapters::actuator::routes::host::Host;
 use crate::adapters::actuator::routes::object::RouteObject;
-use crate::adapters::actuator::routes::plan::{Plan, View, Wanted, plan};
+use crate::adapters::actuator::routes::plan::{DesiredTarget, Plan, View, plan};
 use crate::adapters::actuator::routes::record::Record;
 use crate::adapters::actuator::routes::{RetryState, Routes};
 use crate::adapters::kubernetes::event::Kind;
@@ -30,7 +30,7 @@ impl Routes {
         host: Option<&Host>,
         change: &Change,
     ) -> Result<Settled, ActuatorError> {
-        let wanted = Wanted {
+        let wanted = DesiredTarget {
             target: change.target.as_str(),
             host,
             desired: change.desired,
@@ -60,7 +60,7 @@ impl Routes {
     async fn bring(
         &self,
         object: &RouteObject,
-        wanted: &Wanted<'_>,
+        wanted: &DesiredTarget<'_>,
         change: &Change,
     ) -> Result<Settled, RequestError> {
         let remembered = self.remembered(object);

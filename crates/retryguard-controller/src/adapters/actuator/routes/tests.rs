@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::adapters::actuator::routes::dialect::Dialect;
 use crate::adapters::actuator::routes::host::Host;
-use crate::adapters::actuator::routes::plan::{Plan, View, Wanted, plan};
+use crate::adapters::actuator::routes::plan::{DesiredTarget, Plan, View, plan};
 use crate::adapters::actuator::routes::record::{ANNOTATION, MOST_BYTES, Record};
 use crate::domain::state::RetryState;
 
@@ -42,7 +42,7 @@ impl Object {
             spec: &self.spec,
             remembered: self.memory.as_ref(),
         };
-        let wanted = Wanted {
+        let wanted = DesiredTarget {
             target,
             host: Some(&host),
             desired,

@@ -10,7 +10,7 @@ use crate::domain::counts::{Counts, within};
 
 /// What became of the periods that were not read before.
 #[derive(Debug, PartialEq)]
-pub(super) struct Taken {
+pub(super) struct PeriodSum {
     pub(super) counts: Counts,
     /// The beginning of the newest of them.
     pub(super) newest: i64,
@@ -19,7 +19,7 @@ pub(super) struct Taken {
 /// The sum of all periods after `after` that have calls; `None` where there is none.
 ///
 /// A signal counts only if it is there in every one of these periods.
-pub(super) fn fold(target: &CloudWatchTarget, values: &Values, after: Option<i64>) -> Option<Taken> {
+pub(super) fn fold(target: &CloudWatchTarget, values: &Values, after: Option<i64>) -> Option<PeriodSum> {
     let of = |metric: &Metric| values.get(metric);
     let periods: BTreeSet<i64> = target
         .calls
@@ -28,7 +28,7 @@ pub(super) fn fold(target: &CloudWatchTarget, values: &Values, after: Option<i64
         .flat_map(|points| points.keys().copied())
         .filter(|begin| after.is_none_or(|after| *begin > after))
         .collect();
-    let mut taken: Option<Taken> = None;
+    let mut taken: Option<PeriodSum> = None;
     for begin in periods {
         let Some(calls) = sum(&target.calls, values, begin, false) else {
             continue;
@@ -55,7 +55,7 @@ pub(super) fn fold(target: &CloudWatchTarget, values: &Values, after: Option<i64
         let counts = taken
             .as_ref()
             .map_or(found, |before| both(&before.counts, &found));
-        taken = Some(Taken {
+        taken = Some(PeriodSum {
             counts,
             newest: begin,
         });

@@ -16,7 +16,7 @@ pub(super) struct Point {
 
 /// Why there are no points.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum AnswerError {
     /// The server says that the question is wrong.
     Refused(String),
     /// It is something else than an answer.
@@ -25,36 +25,36 @@ pub(super) enum Wrong {
 
 /// The points of an answer. A series whose value is not a number is kept as NaN: only the target that it
 /// belongs to has an invalid reading.
-pub(super) fn points(text: &str) -> Result<Vec<Point>, Wrong> {
-    let root: Value = serde_json::from_str(text).map_err(|_| Wrong::Nonsense("no JSON"))?;
+pub(super) fn points(text: &str) -> Result<Vec<Point>, AnswerError> {
+    let root: Value = serde_json::from_str(text).map_err(|_| AnswerError::Nonsense("no JSON"))?;
     match root["status"].as_str() {
         Some("success") => {}
         Some("error") => {
-            return Err(Wrong::Refused(
+            return Err(AnswerError::Refused(
                 root["error"].as_str().unwrap_or("no reason").to_owned(),
             ));
         }
-        _ => return Err(Wrong::Nonsense("JSON that is no answer of Prometheus")),
+        _ => return Err(AnswerError::Nonsense("JSON, but not an answer of Prometheus")),
     }
     let result = &root["data"]["result"];
     match root["data"]["resultType"].as_str() {
         Some("scalar") => Ok(vec![Point {
             labels: HashMap::new(),
-            value: value(result).ok_or(Wrong::Nonsense("a scalar without a value"))?,
+            value: value(result).ok_or(AnswerError::Nonsense("a scalar without a value"))?,
         }]),
         Some("vector") => {
             let series = result
                 .as_array()
-                .ok_or(Wrong::Nonsense("a vector that is not a list"))?;
+                .ok_or(AnswerError::Nonsense("a vector that is not a list"))?;
             if series.len() > MOST_SERIES {
-                return Err(Wrong::Nonsense("more series than the limit of 1000000"));
+                return Err(AnswerError::Nonsense("more series than the limit of 1000000"));
             }
             series
                 .iter()
-                .map(|series| point(series).ok_or(Wrong::Nonsense("a series without labels or value")))
+                .map(|series| point(series).ok_or(AnswerError::Nonsense("a series without labels or value")))
                 .collect()
         }
-        _ => Err(Wrong::Nonsense(
+        _ => Err(AnswerError::Nonsense(
             "neither a vector nor a scalar; ask for an instant value",
         )),
     }
@@ -98,7 +98,7 @@ mod tests {
         let error = r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#;
         assert_eq!(
             super::points(error),
-            Err(Wrong::Refused("parse error".to_owned()))
+            Err(AnswerError::Refused("parse error".to_owned()))
         );
     }
 

@@ -75,7 +75,7 @@ fn series(text: &str) -> Result<Vec<RangeSeries>, Result<String, &'static str>> 
     match root["status"].as_str() {
         Some("success") => {}
         Some("error") => return Err(Ok(root["error"].as_str().unwrap_or("no reason").to_owned())),
-        _ => return Err(Err("JSON that is no answer of Prometheus")),
+        _ => return Err(Err("JSON, but not an answer of Prometheus")),
     }
     let all = root["data"]["result"]
         .as_array()

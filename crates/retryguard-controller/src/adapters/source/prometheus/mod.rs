@@ -21,7 +21,7 @@ use crate::reconcile::source::{Round, Source, SourceError};
 
 use answer::Point;
 
-/// Asks a Prometheus server.
+/// Queries a Prometheus server.
 pub struct Prometheus {
     fetch: Fetch,
     url: Url,
@@ -34,7 +34,7 @@ pub struct Prometheus {
 /// One question for many targets.
 struct Question {
     query: String,
-    asks: Asks,
+    asks: QueryKind,
     /// The labels that tell targets apart.
     keys: Vec<&'static str>,
     /// The targets, by the values of those labels.
@@ -42,7 +42,7 @@ struct Question {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Asks {
+enum QueryKind {
     Count(Role),
     /// How old the newest data is, in seconds.
     Age,
@@ -115,11 +115,13 @@ impl Prometheus {
                 let targets = values.and_then(|values| question.targets.get(&values));
                 for target in targets.into_iter().flatten() {
                     match question.asks {
-                        Asks::Count(role) => {
+                        QueryKind::Count(role) => {
                             let bound = point.labels.get("le").map(String::as_str);
                             tallies[*target].add(role, bound, point.value);
                         }
-                        Asks::Age => ages[*target] = Duration::try_from_secs_f64(point.value.max(0.0)).ok(),
+                        QueryKind::Age => {
+                            ages[*target] = Duration::try_from_secs_f64(point.value.max(0.0)).ok()
+                        }
                     }
                 }
             }
@@ -179,11 +181,11 @@ impl Prometheus {
         url.query_pairs_mut().append_pair("query", query);
         let (status, text) = self.fetch.get(url).await?;
         answer::points(&text).map_err(|reason| match reason {
-            answer::Wrong::Refused(reason) => SourceError::Refused {
+            answer::AnswerError::Refused(reason) => SourceError::Refused {
                 address: shown(&self.url),
                 reason: excerpt(&reason),
             },
-            answer::Wrong::Nonsense(reason) => SourceError::Nonsense {
+            answer::AnswerError::Nonsense(reason) => SourceError::Nonsense {
                 address: shown(&self.url),
                 reason: format!("{reason} (status {status})"),
             },
@@ -212,11 +214,11 @@ impl Source for Prometheus {
 
 /// The questions that all targets need, each of them once.
 fn questions(targets: &[(TargetName, Vec<Term>)], window: Duration) -> Vec<Question> {
-    let mut places: HashMap<(String, Asks), usize> = HashMap::new();
+    let mut places: HashMap<(String, QueryKind), usize> = HashMap::new();
     let mut all: Vec<Question> = Vec::new();
     for (target, (_, terms)) in targets.iter().enumerate() {
         for term in terms {
-            let mut add = |query: String, asks: Asks| {
+            let mut add = |query: String, asks: QueryKind| {
                 let place = *places.entry((query.clone(), asks)).or_insert_with(|| {
                     all.push(Question {
                         query,
@@ -229,9 +231,9 @@ fn questions(targets: &[(TargetName, Vec<Term>)], window: Duration) -> Vec<Quest
                 let values = term.keys.iter().map(|(_, value)| value.clone()).collect();
                 all[place].targets.entry(values).or_default().push(target);
             };
-            add(increase(term, window), Asks::Count(term.role));
+            add(increase(term, window), QueryKind::Count(term.role));
             if term.role == Role::Attempts {
-                add(age(term), Asks::Age);
+                add(age(term), QueryKind::Age);
             }
         }
     }

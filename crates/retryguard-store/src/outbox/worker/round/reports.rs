@@ -7,13 +7,13 @@ use tokio::time::Instant;
 use super::{
     super::super::{
         BatchReport, BatchSettled, OutboxStore, Publisher, Taken,
-        batch::{Kept, Stragglers},
+        batch::{LeaseTime, Stragglers},
     },
     Round,
 };
 use crate::{StoreError, clock};
 
-/// A batch that has ended and is not told of yet.
+/// A batch that has ended and is not reported yet.
 pub(super) struct Report {
     settled: BatchSettled,
     failures: u64,
@@ -23,7 +23,7 @@ pub(super) struct Report {
 
 impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
     /// Reports a batch; what still runs gets leases of its own. Where there is a backlog, the next batch is claimed at the same
-    /// time: of the same parts by the same statement, or of others while the store is told of this one.
+    /// time: of the same parts by the same statement, or of others while the store is notified of this one.
     pub(super) async fn end_batch(&mut self) {
         let Some(batch) = self.batch.take() else { return };
         let lease_ends = batch.lease_ends;
@@ -58,7 +58,7 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
     }
 
     /// Reports a batch and takes the next of the same parts.
-    async fn go_on(&mut self, report: Report, kept: Kept) {
+    async fn go_on(&mut self, report: Report, kept: LeaseTime) {
         let (worker, settings) = (self.worker, &self.worker.settings);
         self.batch_lease_ends = clock::now() + settings.lease;
         let answer = worker
@@ -99,7 +99,7 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
         }
     }
 
-    /// The first batch that the store can still be told of.
+    /// The first batch that the store can still be notified of.
     fn next_report(&mut self) -> Option<Report> {
         while let Some(report) = self.reports.pop_front() {
             if clock::now() < report.lease_ends {
@@ -111,7 +111,7 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
         None
     }
 
-    /// Takes up what the store answered; false where it has to be told again.
+    /// Takes up what the store answered; false where the report must be repeated.
     fn on_report(&mut self, mut report: Report, answer: Result<BatchReport, StoreError>) -> bool {
         let answer = match answer {
             Ok(answer) => answer,

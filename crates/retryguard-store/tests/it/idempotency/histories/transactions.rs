@@ -1,4 +1,4 @@
-//! The same with claim, effect and response in one transaction: bugs are planted into what the layer is told of a key, and into
+//! The same with claim, effect and response in one transaction: bugs are planted into what the layer reads of a key, and into
 //! the statement that claims the key and stores the response.
 
 use std::{sync::Arc, time::Duration};

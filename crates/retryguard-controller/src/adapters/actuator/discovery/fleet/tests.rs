@@ -279,8 +279,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn summed_anew(fleet: &Fleet) -> Reach {
-    let mut reach = Reach::default();
+fn summed_anew(fleet: &Fleet) -> LayerStatus {
+    let mut reach = LayerStatus::default();
     for node in fleet.nodes.values() {
         reach.add(node.reach(&fleet.layer));
     }

@@ -2,7 +2,7 @@
 
 use retryguard_policy::explain::{explain, explained};
 
-/// Explain a lint code, a key of the policy file, or a term.
+/// Explain a lint code, a key of the policy file, a term, or the reason of a refusal.
 ///
 /// Exits with 0, or with 2 when there is no such thing.
 #[derive(clap::Args)]
@@ -11,9 +11,10 @@ use retryguard_policy::explain::{explain, explained};
   retryguard explain budget
   retryguard explain budget.percent
   retryguard explain retry-after
+  retryguard explain breaker-open
   retryguard explain            lists everything that can be explained")]
 pub(crate) struct Explain {
-    /// Such as RG009, budget, budget.percent, maxRetries or retry-after.
+    /// Such as RG009, budget, budget.percent, maxRetries, retry-after or breaker-open.
     #[arg(value_name = "WHAT")]
     what: Option<String>,
 }

@@ -2,6 +2,8 @@
 
 mod terms;
 
+use retryguard_core::Refusal;
+
 use crate::{key_reference, lint_codes, reading::nearest};
 
 /// There is nothing of this name to explain.
@@ -11,22 +13,30 @@ pub struct Unknown {
     pub nearest: Option<String>,
 }
 
-/// Explains a lint code (`RG009`), a section or key of the policy file (`budget`, `budget.percent`), or a term
-/// (`retry-after`), in lines of at most 100 columns.
+/// Explains a lint code (`RG009`), a section or key of the policy file (`budget`, `budget.percent`), a term (`amplification`), or
+/// the reason of a refusal (`breaker-open`), in lines of at most 100 columns.
 ///
 /// # Errors
 /// Where nothing of this name is known.
 pub fn explain(what: &str) -> Result<String, Unknown> {
     let keys = Keys::read(&key_reference());
-    let text = code(what)
-        .or_else(|| terms::text(what))
-        .or_else(|| keys.text(what));
-    text.ok_or_else(|| {
+    text(&keys, what).ok_or_else(|| {
         let known = known(&keys);
         Unknown {
             nearest: nearest(what, known.iter().map(String::as_str)).map(str::to_owned),
         }
     })
+}
+
+/// A word may be the reason of a refusal beside a term or a key: `budget`, `deadline`, `guard` and `retry-after` are.
+fn text(keys: &Keys, what: &str) -> Option<String> {
+    let first = code(what)
+        .or_else(|| terms::text(what))
+        .or_else(|| keys.text(what));
+    match (first, refusal(what)) {
+        (Some(first), Some(refusal)) => Some(format!("{first}\n{refusal}")),
+        (first, refusal) => first.or(refusal),
+    }
 }
 
 /// Everything that can be explained.
@@ -48,6 +58,19 @@ fn code(what: &str) -> Option<String> {
         example(code.example),
         example(code.corrected)
     ))
+}
+
+/// A reason for which a call failed or was refused, as metrics, traces and errors name it.
+fn refusal(what: &str) -> Option<String> {
+    let wanted = what.to_lowercase().replace([' ', '_'], "-");
+    let refusal = Refusal::ALL
+        .into_iter()
+        .find(|refusal| refusal.as_str() == wanted)?;
+    let text = format!(
+        "{refusal}, as the `reason` in metrics and errors: why there was no (other) attempt. What to do: {}.",
+        refusal.next_step()
+    );
+    Some(wrapped(&text) + "\n")
 }
 
 /// The reference of the policy file, taken apart.
@@ -144,6 +167,7 @@ fn known(keys: &Keys) -> Vec<String> {
     let codes = lint_codes().iter().map(|code| code.id.to_owned());
     codes
         .chain(terms::NAMES.iter().map(|(name, _)| (*name).to_owned()))
+        .chain(Refusal::ALL.iter().map(|refusal| refusal.as_str().to_owned()))
         .chain(keys.names())
         .collect()
 }
@@ -154,10 +178,13 @@ fn list(keys: &Keys) -> String {
         .map(|code| format!("  {}  {}\n", code.id, code.title))
         .collect();
     let terms: Vec<&str> = terms::NAMES.iter().map(|(name, _)| *name).collect();
+    let refusals = Refusal::ALL.map(Refusal::as_str);
     format!(
-        "Lint codes:\n{}\nTerms:\n  {}\n\nKeys of the policy file:\n  {}\n",
+        "Lint codes:\n{}\nTerms:\n  {}\n\nReasons why there was no (other) attempt, in metrics and errors:\n  {}\n\n\
+         Keys of the policy file:\n  {}\n",
         codes.concat(),
         indented(&terms.join(", ")),
+        indented(&refusals.join(", ")),
         indented(&keys.names().join(", "))
     )
 }
@@ -199,15 +226,25 @@ mod tests {
         let names = known(&keys);
         assert!(names.len() > 100, "{}", names.len());
         for name in names {
-            let text = code(&name)
-                .or_else(|| terms::text(&name))
-                .or_else(|| keys.text(&name));
-            let text = text.unwrap_or_else(|| panic!("{name}"));
+            let text = text(&keys, &name).unwrap_or_else(|| panic!("{name}"));
             assert!(text.len() > 30, "{name}: {text}");
             for line in text.lines().filter(|line| !line.starts_with("    ")) {
                 assert!(line.chars().count() <= 100, "{name}: {line}");
             }
         }
+    }
+
+    /// Metrics and errors name a reason, and `explain` did not know it.
+    #[test]
+    fn a_reason_of_a_refusal_is_explained_beside_the_key_of_its_name() {
+        let open = explain("breaker_open").unwrap();
+        assert!(open.contains("look at the target;"), "{open}");
+        let budget = explain("budget").unwrap();
+        assert!(
+            budget.contains("budget.percent") && budget.contains("as the `reason`"),
+            "{budget}"
+        );
+        assert!(explained().contains("bulkhead-timeout"));
     }
 
     #[test]

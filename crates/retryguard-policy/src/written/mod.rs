@@ -110,7 +110,17 @@ pub fn unknown_key(entry: &Entry, known: &[&'static str], place: &str, mistakes:
         return;
     }
     let help = match nearest(&entry.key, known.iter().copied()) {
+        _ if known == Document::KEYS && Service::KEYS.contains(&entry.key.as_str()) => {
+            "it is a key of a service: write it under `defaults`, or under a service's name in `services`"
+                .to_owned()
+        }
         Some(near) => format!("did you mean `{near}`?"),
+        None if known == Document::KEYS && has_keys_of_a_service(&entry.value) => {
+            "if it is the name of a service, write it under `services`".to_owned()
+        }
+        None if known == Service::KEYS && Document::KEYS.contains(&entry.key.as_str()) => {
+            "it stands at the top of the file, beside `services`".to_owned()
+        }
         None => format!("known here: {}", known.join(", ")),
     };
     mistakes.add(
@@ -118,6 +128,15 @@ pub fn unknown_key(entry: &Entry, known: &[&'static str], place: &str, mistakes:
         format!("unknown key `{}` in {place}", shortened(&entry.key)),
         help,
     );
+}
+
+fn has_keys_of_a_service(node: &Node) -> bool {
+    let Body::Map(entries) = &node.body else {
+        return false;
+    };
+    entries
+        .iter()
+        .any(|entry| Service::KEYS.contains(&entry.key.as_str()))
 }
 
 /// The word nearest to `word`, if one is near enough to be what was meant.

@@ -26,7 +26,7 @@ macro_rules! section {
         }
 
         impl $name {
-            const KEYS: &[&'static str] = &[$($key),+];
+            pub(in $crate::written) const KEYS: &[&'static str] = &[$($key),+];
         }
 
         impl $crate::written::Written for $name {

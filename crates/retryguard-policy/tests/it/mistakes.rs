@@ -45,6 +45,22 @@ fn an_unknown_key_names_the_nearest_or_all() {
     assert!(one("defaults: {breaker: {minCalls: 3}}").contains("did you mean `minimumCalls`?"));
 }
 
+/// The commonest first file has the keys of a service at the top. It was given the four keys that stand there.
+#[test]
+fn a_key_at_the_wrong_level_names_its_place() {
+    assert!(
+        one("maxRetries: 3").contains("write it under `defaults`, or under a service's name in `services`")
+    );
+    assert!(one("calls: {a: [b]}").contains("a key of a service"));
+    assert!(
+        one("payments: {maxRetries: 3}")
+            .contains("if it is the name of a service, write it under `services`")
+    );
+    assert!(
+        one("services: {a: {defaults: {}}}").contains("it stands at the top of the file, beside `services`")
+    );
+}
+
 #[test]
 fn a_key_stands_once() {
     let text = one("defaults:\n  maxRetries: 1\n  maxRetries: 2\n");

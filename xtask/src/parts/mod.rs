@@ -47,6 +47,10 @@ pub fn begin() -> anyhow::Result<Begun> {
 /// One part, for a caller that needs no other.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub enum One {
+    /// Envoy, with Prometheus and promtool.
+    Envoy,
+    /// Chromium and its driver.
+    Chromium,
     /// The API server, etcd and what builds them.
     Kubernetes,
     /// The definitions of Istio and of the Gateway API.
@@ -57,6 +61,11 @@ pub enum One {
 pub fn print(one: Option<One>) -> anyhow::Result<()> {
     let variables = match one {
         None => install(begin()?)?,
+        Some(One::Envoy) => vec![envoy()?],
+        Some(One::Chromium) => {
+            chromium::install()?;
+            Vec::new()
+        }
         Some(One::Kubernetes) => vec![kubernetes::begin()?.finish()?],
         Some(One::MeshDefinitions) => vec![definitions::install()?],
     };

@@ -13,6 +13,7 @@ public final class PolicyClient {
     private final URI address;
     private volatile int maxRetries;
     private volatile String etag;
+    private volatile String error;
 
     PolicyClient(String server, String policy, String service, int fallback) {
         address = URI.create(server + "/policies/" + policy + "?service=" + service);
@@ -32,10 +33,13 @@ public final class PolicyClient {
                 maxRetries = Integer.parseInt(found.group(1));
                 etag = answer.headers().firstValue("etag").orElse(null);
             }
+            boolean understood = answer.statusCode() == 200 || answer.statusCode() == 304;
+            error = understood ? null : "the policy server answered " + answer.statusCode();
             return Double.parseDouble(answer.headers().firstValue("x-retryguard-poll-after").orElse("30"));
-        } catch (java.io.IOException | NumberFormatException error) {
+        } catch (java.io.IOException | NumberFormatException failure) {
+            error = "the policy server cannot be reached: " + failure;
             return 30;
-        } catch (InterruptedException error) {
+        } catch (InterruptedException interruption) {
             Thread.currentThread().interrupt();
             return 30;
         }
@@ -45,9 +49,22 @@ public final class PolicyClient {
         return maxRetries;
     }
 
+    /** Why the last question had no answer; null where it had one. */
+    String error() {
+        return error;
+    }
+
     public static void main(String[] arguments) {
+        if (arguments.length != 3) {
+            System.err.println("usage: java PolicyClient.java SERVER POLICY SERVICE");
+            System.exit(1);
+        }
         PolicyClient client = new PolicyClient(arguments[0], arguments[1], arguments[2], 0);
         client.poll();
+        if (client.error() != null) {
+            System.err.println(client.error());
+            System.exit(1);
+        }
         System.out.println("maxRetries " + client.maxRetries());
     }
 }

@@ -114,6 +114,10 @@ func (c *Client) Follow() {
 }
 
 func main() {
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: go run main.go SERVER POLICY SERVICE")
+		os.Exit(1)
+	}
 	client := New(os.Args[1], os.Args[2], os.Args[3], "", Policy{})
 	if _, err := client.Poll(0); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -12,7 +12,8 @@ class PolicyClient:
 
     `current()` never blocks. It has `maxRetries`, `initialDelayMs`, `maxDelayMs`, `attemptTimeoutMs` and `deadlineMs`.
     Until the first answer it is `fallback`. A decision of the controller lapses when the server has not confirmed it for
-    as long as the server said; then the policy without decisions holds again.
+    as long as the server said; then the policy without decisions holds again. `error` says why the last question had no
+    answer; it is None where it had one.
     """
 
     def __init__(self, server, policy, service, fallback, token=None):
@@ -21,6 +22,7 @@ class PolicyClient:
         self._current = self._original = fallback
         self._etag = None
         self._lapses = None
+        self.error = None
         self._stop = threading.Event()
 
     def current(self):
@@ -37,13 +39,17 @@ class PolicyClient:
         try:
             with urllib.request.urlopen(request, timeout=wait + 5) as answer:
                 self._take(answer.headers, json.load(answer))
+                self.error = None
                 return float(answer.headers.get("x-retryguard-poll-after", 30))
         except urllib.error.HTTPError as error:
             if error.code == 304:
                 self._take(error.headers, self._current)
+                self.error = None
                 return float(error.headers.get("x-retryguard-poll-after", 30))
+            self.error = f"the policy server answered {error.code} {error.reason}"
             return 30.0
-        except OSError:
+        except OSError as error:
+            self.error = f"the policy server cannot be reached: {error}"
             return 30.0
 
     def _take(self, headers, policy):
@@ -76,7 +82,10 @@ class PolicyClient:
 if __name__ == "__main__":
     import sys
 
-    server, policy, service = sys.argv[1:4]
-    client = PolicyClient(server, policy, service, fallback={"maxRetries": 0})
+    if len(sys.argv) != 4:
+        sys.exit("usage: retryguard_policy.py SERVER POLICY SERVICE")
+    client = PolicyClient(*sys.argv[1:], fallback={"maxRetries": 0})
     client.poll()
+    if client.error:
+        sys.exit(client.error)
     print("maxRetries", client.current()["maxRetries"])

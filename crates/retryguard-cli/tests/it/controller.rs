@@ -282,16 +282,19 @@ fn clients_in_other_languages_follow_a_policy() {
     assert!(until(LIMIT, || served(4)), "the policy is not served as JSON");
     let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policy-clients");
     let cache = folder.path().join("cache");
-    let ask = |program: &Path, before: &[&str], file: &str| {
-        let output = Command::new(program)
+    let run = |program: &Path, before: &[&str], file: &str, policy: &str| {
+        Command::new(program)
             .args(before)
             .arg(clients.join(file))
-            .args([&format!("http://{listen}"), "shop", "reviews"])
+            .args([&format!("http://{listen}"), policy, "reviews"])
             .env("GOCACHE", &cache)
             .env("GOFLAGS", "-mod=mod")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .output()
-            .expect("the program starts");
+            .expect("the program starts")
+    };
+    let ask = |program: &Path, before: &[&str], file: &str| {
+        let output = run(program, before, file, "shop");
         assert!(output.status.success(), "{file}: {}", talk(&output));
         said(&output)
     };
@@ -306,6 +309,10 @@ fn clients_in_other_languages_follow_a_policy() {
         .collect();
     for (program, before, file) in &there {
         assert_eq!(ask(program, before, file), "maxRetries 4\n", "{file}");
+        // A policy that the server does not have looked like one without retries.
+        let wrong = run(program, before, file, "shopp");
+        assert!(!wrong.status.success(), "{file}: {}", said(&wrong));
+        assert!(talk(&wrong).contains("404"), "{file}: {}", talk(&wrong));
     }
     write(0);
     assert!(until(LIMIT, || served(0)), "a changed policy is not served");

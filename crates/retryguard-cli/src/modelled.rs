@@ -14,7 +14,7 @@ pub(crate) struct World {
     /// The policy file, or one of another system that `retryguard import` reads.
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// The service of the policy that is called.
+    /// The service of the policy that is called; not needed where the policy has one only.
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Option<String>,
     /// Availabilities of the target: one, or from:step:to.

@@ -21,7 +21,7 @@ pub struct ModelledService {
 #[non_exhaustive]
 pub enum ServiceError {
     /// The policy lists no service.
-    #[error("the policy lists no service: write the one that is meant under `services`, if only its name")]
+    #[error("no service is given, and the policy lists none: give --service with any name, for what its `defaults` say")]
     NoServices,
     /// No name is given.
     #[error("no service is given: give --service with one of {0}")]
@@ -70,11 +70,13 @@ impl ModelledService {
     ) -> Result<Self, ServiceError> {
         let names: Vec<&str> = policy.services().map(|(known, _)| known).collect();
         let known = names.join(", ");
-        if names.is_empty() {
-            return Err(ServiceError::NoServices);
-        }
-        let name = name.ok_or_else(|| ServiceError::NoName(known.clone()))?;
-        if !names.contains(&name) {
+        let name = match (name, names.as_slice()) {
+            (Some(name), _) | (None, &[name]) => name,
+            (None, []) => return Err(ServiceError::NoServices),
+            (None, _) => return Err(ServiceError::NoName(known)),
+        };
+        // Without a list, as in a file of AWS, the defaults hold for every name.
+        if !names.is_empty() && !names.contains(&name) {
             let near = nearest(name, names.iter().copied());
             return Err(ServiceError::Unknown {
                 name: name.to_owned(),
@@ -189,14 +191,21 @@ fn seconds(text: &str) -> Result<f64, ServiceError> {
 mod tests {
     use super::*;
 
+    /// A file of AWS names no service, and a policy of one leaves nothing to choose. Both were refused.
     #[test]
-    fn a_policy_without_services_says_what_to_write() {
-        let refused = ModelledService::new(Policy::default(), Some("default"), None, "1", None);
-        let text = refused.unwrap_err().to_string();
-        assert!(
-            text.contains("write the one that is meant under `services`"),
-            "{text}"
-        );
+    fn the_service_is_named_where_there_is_a_choice() {
+        let given = |text: &str, name| {
+            let policy = Policy::parse(text).unwrap();
+            ModelledService::new(policy, name, Some("50ms"), "0.9", None)
+        };
+        let defaults = given("defaults: {maxRetries: 2}", Some("any")).unwrap();
+        defaults.lower().unwrap();
+        let nothing = given("defaults: {maxRetries: 2}", None).unwrap_err().to_string();
+        assert!(nothing.contains("any name"), "{nothing}");
+        assert_eq!(given("services: {a: {}}", None).unwrap().name(), "a");
+        let two = given("services: {a: {}, b: {}}", None).unwrap_err().to_string();
+        assert!(two.contains("one of a, b"), "{two}");
+        assert!(given("services: {a: {}}", Some("b")).is_err());
     }
 
     #[test]

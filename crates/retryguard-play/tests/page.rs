@@ -47,6 +47,16 @@ fn a_policy_with_a_mistake_is_answered_by_it_and_the_others_run() {
         .unwrap_or_else(|error| panic!("{text}\n{error}"));
 }
 
+/// In the storm of random errors two others lead and none is last: the sentence left out the policy that the page is about.
+#[test]
+fn the_verdict_names_ours_wherever_it_stands() {
+    let policies = ["none", "immediate", "finagle", "retryguard"].map(|name| json!({"use": name}));
+    let world = json!({"load": 60, "errors": 20, "lost": 0});
+    let answer = retryguard_play::answer(&json!({"world": world, "policies": policies})).expect("an answer");
+    let verdict = answer["verdict"].as_str().expect("a sentence");
+    assert_eq!(verdict.matches("`retryguard`").count(), 1, "{verdict}");
+}
+
 /// A link from elsewhere must not ask for more than a page can show.
 #[test]
 fn what_is_out_of_range_is_brought_into_it() {
@@ -130,7 +140,10 @@ fn the_page_redraws_shares_and_fits() {
         4
     );
     let verdict = text("document.getElementById('verdict').textContent");
-    assert!(verdict.contains("served"), "{verdict}");
+    assert!(
+        verdict.contains("served") && !verdict.contains('`'),
+        "a name is no source text on a page: {verdict}"
+    );
     // A slider redraws, and the address holds what is set.
     let before = runs();
     let _ = browser.evaluate(

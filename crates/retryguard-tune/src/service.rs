@@ -21,7 +21,9 @@ pub struct ModelledService {
 #[non_exhaustive]
 pub enum ServiceError {
     /// The policy lists no service.
-    #[error("no service is given, and the policy lists none: give --service with any name, for what its `defaults` say")]
+    #[error(
+        "no service is given, and the policy lists none: give --service with any name, for what its `defaults` say"
+    )]
     NoServices,
     /// No name is given.
     #[error("no service is given: give --service with one of {0}")]

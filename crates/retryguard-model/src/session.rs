@@ -202,9 +202,11 @@ impl Session<'_> {
         if !too_large || !can {
             return Ok((first?, Vec::new(), reduction));
         }
+        // An allocator gives back only part of what the attempts before took: this one leaves room for the rest.
         for limit in TRUNCATIONS {
             let options = Options {
                 truncate: Some(*limit),
+                max_memory: self.options.max_memory / 4 * 3,
                 ..self.options.clone()
             };
             if let Ok(chain) = build(self.program, &kept, &reduction, &options) {

@@ -188,7 +188,7 @@ impl<'a> Reader<'a, '_> {
                 return self.stop(
                     at,
                     "an alias or another reference",
-                    "write the value out; what services share belongs in `defaults`",
+                    "write the value out; in a policy, what services share belongs in `defaults`",
                 );
             }
         };
@@ -241,7 +241,7 @@ impl<'a> Reader<'a, '_> {
             self.mistakes.add(
                 at,
                 "an anchor",
-                "write values out; what services share belongs in `defaults`",
+                "write values out; in a policy, what services share belongs in `defaults`",
             );
         }
         if tagged {

@@ -26,6 +26,13 @@ pub(super) fn read(
         Body::List(items) => items.iter().collect(),
         _ => vec![node],
     };
+    if blocks.is_empty() {
+        mistakes.add(
+            node.at,
+            "a list of guards without a guard",
+            "write a guard, or leave `guard` out for the one of the policy",
+        );
+    }
     let written: Vec<Settings> = blocks
         .into_iter()
         .filter_map(|node| {

@@ -365,10 +365,19 @@ fn threshold(
         (
             Some(At {
                 value: Level::Share(share),
-                ..
+                at,
             }),
             false,
-        ) => Some(*share),
+        ) => {
+            if signal == guard::Signal::Rejections && *share >= Ratio::ONE {
+                mistakes.add(
+                    *at,
+                    format!("`{key}` is never exceeded: no more than all attempts can be rejected"),
+                    "write less than 100%, such as 20%",
+                );
+            }
+            Some(*share)
+        }
         (
             Some(At {
                 value: Level::Span(span),

@@ -62,6 +62,12 @@ impl<'a> Block<'a> {
             .map(|entry| &entry.value)
     }
 
+    /// Whether nothing is written in it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// The value of a key that must be there.
     pub fn need(&mut self, key: &'static str, wanted: &str, mistakes: &mut Mistakes) -> Option<&'a Node> {
         let node = self.take(key);
@@ -175,7 +181,7 @@ impl<'a> Block<'a> {
         text(node, key, wanted, mistakes).map(|text| (text, node.at))
     }
 
-    /// A list of texts; one text stands for a list of one.
+    /// A list of texts; one text stands for a list of one. An empty list is a mistake: it would leave nothing that the key is about.
     pub fn texts(
         &mut self,
         key: &'static str,
@@ -189,6 +195,14 @@ impl<'a> Block<'a> {
             Body::List(items) => items.iter().collect(),
             _ => vec![node],
         };
+        if items.is_empty() {
+            mistakes.add(
+                node.at,
+                format!("`{key}` is an empty list"),
+                format!("write {wanted}, or leave the key out"),
+            );
+            return None;
+        }
         items
             .into_iter()
             .map(|item| text(item, key, wanted, mistakes))
@@ -237,7 +251,7 @@ mod tests {
     #[test]
     fn every_mistake_of_a_block_is_told() {
         let mut mistakes = Mistakes::default();
-        let text = "every: soon\nshare: 1\nkind: prometeus\nflag: maybe\naddres: x\nmany: [a, '']";
+        let text = "every: soon\nshare: 1\nkind: prometeus\nflag: maybe\naddres: x\nmany: [a, '']\nnone: []";
         let root = read(text, &mut mistakes).unwrap();
         let mut block = Block::open(&root, "the file", &mut mistakes).unwrap();
         block.duration(
@@ -249,11 +263,13 @@ mod tests {
         block.word("kind", &[("prometheus", 1), ("scrape", 2)], &mut mistakes);
         block.flag("flag", &mut mistakes);
         block.texts("many", "names", &mut mistakes);
+        assert_eq!(block.texts("none", "names", &mut mistakes), None);
         block.text("address", "an address", &mut mistakes);
         block.need("targets", "a block of them", &mut mistakes);
         block.close(&mut mistakes);
         let told = mistakes.or(()).unwrap_err();
-        assert_eq!(told.as_slice().len(), 7, "{told}");
+        assert_eq!(told.as_slice().len(), 8, "{told}");
+        assert!(told.to_string().contains("`none` is an empty list"), "{told}");
         assert!(told.to_string().contains("did you mean `prometheus`?"), "{told}");
         assert!(told.to_string().contains("did you mean `address`?"), "{told}");
     }

@@ -244,7 +244,8 @@ section! {
         /// How much time one sample covers (`hysteresis`, `algorithm1`).
         "interval" interval: Duration where Duration::from_millis(10)..=HOUR => "1s", "five samples make the reaction \
             about five seconds, which the published results need";
-        /// Retries go off above this: a share, or a duration for `signal: delay` (`hysteresis`).
+        /// Retries go off above this: a share, less than 100% for `signal: rejections`, or a duration for `signal: delay`
+        /// (`hysteresis`).
         "offAbove" off_above: Level where (Ratio::ZERO..=Ratio::percent(1000), TICK..=HOUR) => "20%", "the published \
             threshold";
         /// They begin to come back below this (`hysteresis`).

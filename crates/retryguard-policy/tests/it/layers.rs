@@ -199,6 +199,27 @@ fn guards_have_two_modes_and_three_signals() {
     );
 }
 
+/// Such a guard was accepted, and never switched anything.
+#[test]
+fn more_than_all_attempts_cannot_be_rejected() {
+    let told = |guard: &str| {
+        Policy::parse(&format!("services: {{a: {{guard: {guard}}}}}")).map_err(|told| told.to_string())
+    };
+    for (guard, key) in [
+        ("{offAbove: 100%}", "`offAbove` is never exceeded"),
+        (
+            "{mode: algorithm1, threshold: 1000%}",
+            "`threshold` is never exceeded",
+        ),
+    ] {
+        let told = told(guard).unwrap_err();
+        assert!(told.contains(key), "{told}");
+    }
+    // A call may have more retries than one.
+    assert!(told("{signal: retries-per-call, offAbove: 300%}").is_ok());
+    assert!(told("{offAbove: 99%}").is_ok());
+}
+
 #[test]
 fn the_rest_of_a_service() {
     let service = service(

@@ -114,12 +114,6 @@ impl GrpcXdsTarget {
                 format!("gRPC clients do not retry on `{code}`"),
                 format!("write some of {}", CODES.join(", ")),
             );
-        } else if retry_on.is_empty() {
-            mistakes.add(
-                at,
-                "`retryOn` is empty",
-                format!("write some of {}", CODES.join(", ")),
-            );
         }
         let span = SHORTEST_BACKOFF..=Duration::from_secs(60);
         let backoff = block.duration("backoff", span.clone(), mistakes);

@@ -75,11 +75,11 @@ impl Actuators {
                 .block("policy-server", mistakes)
                 .and_then(|inner| policy_server::PolicyServerSettings::read(inner, place, mistakes)),
         };
-        let at = block.at();
-        block.close(mistakes);
-        if all.configured().is_empty() {
-            mistakes.add(at, "no actuator", format!("add {wanted}"));
+        // One with a mistake is not missing as well.
+        if block.is_empty() {
+            mistakes.add(block.at(), "no actuator", format!("add {wanted}"));
         }
+        block.close(mistakes);
         all
     }
 

@@ -41,11 +41,11 @@ impl Sources {
                 .block("cloudwatch", mistakes)
                 .and_then(|inner| cloudwatch::CloudWatchSettings::read(inner, place, mistakes)),
         };
-        let at = block.at();
-        block.close(mistakes);
-        if all.count() == 0 {
-            mistakes.add(at, "no source", format!("add {wanted}"));
+        // One with a mistake is not missing as well.
+        if block.is_empty() {
+            mistakes.add(block.at(), "no source", format!("add {wanted}"));
         }
+        block.close(mistakes);
         all
     }
 

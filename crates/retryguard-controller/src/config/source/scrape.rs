@@ -40,16 +40,20 @@ impl ScrapeSettings {
     pub(super) fn read(mut block: Block<'_>, place: &Place<'_>, mistakes: &mut Mistakes) -> Option<Self> {
         let at = block.at();
         let addresses = block.texts("addresses", "the addresses of pages of metrics", mistakes);
+        if addresses.is_none() {
+            let wanted = "the pages of metrics, such as [http://127.0.0.1:9901/stats/prometheus]";
+            let _ = block.need("addresses", wanted, mistakes);
+        }
         let addresses: Vec<String> = addresses
             .unwrap_or_default()
             .into_iter()
             .filter_map(|text| address::checked(text, at, mistakes))
             .collect();
-        if addresses.is_empty() || addresses.len() > MOST_PAGES {
+        if addresses.len() > MOST_PAGES {
             mistakes.add(
                 at,
                 format!("{} pages to scrape", addresses.len()),
-                format!("write 1 to {MOST_PAGES} under `addresses:`, such as http://127.0.0.1:9901/stats/prometheus"),
+                format!("write at most {MOST_PAGES}; more of them are Prometheus' work"),
             );
         }
         let token_file = place.token_file(&mut block, mistakes);

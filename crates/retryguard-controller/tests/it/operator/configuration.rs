@@ -312,3 +312,69 @@ targets: {reviews: {scrape: {envoy: {}}, envoy-rtds: {}}}
         "{warnings:?}"
     );
 }
+
+/// Each left a target that looks guarded and never is: nothing was decided, nothing was switched, and nothing was said.
+#[test]
+fn a_target_that_could_never_be_switched_is_a_mistake() {
+    let told = |target: &str| {
+        mistakes(&format!(
+            "sources: {{scrape: {{addresses: ['http://127.0.0.1:9901/metrics']}}}}
+actuators:
+  envoy-rtds: {{}}
+  haproxy: {{sockets: [/run/haproxy.sock], map: /etc/haproxy/retryguard.map}}
+targets:
+  reviews: {{{target}}}
+"
+        ))
+    };
+    for (target, wanted) in [
+        (
+            "scrape: {envoy: {}}, envoy-rtds: {}, guard: []",
+            "a list of guards without a guard",
+        ),
+        (
+            "scrape: {envoy: {}}, envoy-rtds: {clusters: []}",
+            "`clusters` is an empty list",
+        ),
+        (
+            "scrape: {envoy: {}}, haproxy: {backends: []}",
+            "`backends` is an empty list",
+        ),
+        (
+            "scrape: {envoy: {codes: []}}, envoy-rtds: {}",
+            "`codes` is an empty list",
+        ),
+        (
+            "scrape: {envoy: {}}, envoy-rtds: {}, guard: {signal: rejections, offAbove: 100%}",
+            "`offAbove` is never exceeded",
+        ),
+        (
+            "scrape: {envoy: {}}, envoy-rtds: {}, guard: {mode: algorithm1, threshold: 250%}",
+            "`threshold` is never exceeded",
+        ),
+    ] {
+        let told = told(target);
+        assert!(told.contains(wanted), "{target}:\n{told}");
+        assert!(told.contains("line 6"), "{target}:\n{told}");
+    }
+}
+
+/// A block with a mistake was also said to be missing.
+#[test]
+fn what_has_a_mistake_is_not_missing_as_well() {
+    let told = mistakes(
+        "sources: {scrape: {addresses: ['http://me:s3cret@127.0.0.1:1/metrics']}}
+actuators: {envoy-rtds: {listen: '127.0.0.1:99999'}}
+targets: {reviews: {scrape: {envoy: {}}}}
+",
+    );
+    assert!(told.contains("`…` is not an address"), "{told}");
+    assert!(
+        !told.contains("pages to scrape") && !told.contains("no actuator"),
+        "{told}"
+    );
+    let told = mistakes("sources: {}\nactuators: {}\ntargets: {}");
+    for missing in ["no source", "no actuator", "no target"] {
+        assert!(told.contains(missing), "{told}");
+    }
+}

@@ -2,164 +2,20 @@
 
 use std::time::Duration;
 
-use retryguard_core::{Failure, FailureKind, Instant, Outcome, outcome::Hints, shed::Arrival};
+use retryguard_core::{Failure, FailureKind, Instant, Outcome, outcome::Hints};
 
 use super::{
-    Engine, Event, Job, JobKey, admission::Rejection, calls::Ended, descend, endpoints::ANY, pools::Planned,
+    Engine, Event, Job, JobKey, admission::Rejection, calls::Ended, descend, pools::Planned,
     server::ServiceCapacity,
 };
 use crate::{
-    engine::server::{InstanceStart, Source},
     streams::{Purpose, Seed, Stream},
     world::{Effects, Station, Step},
 };
 
 impl Engine<'_> {
-    /// A request reaches its service.
-    pub(super) fn reach(&mut self, handle: JobKey) {
-        let job = self
-            .jobs
-            .get_mut(handle)
-            .expect("a request that travels is there");
-        job.arrived = self.now;
-        let service = job.service as usize;
-        let tally = self.record.tally(service, self.now);
-        self.servers[service].note_arrival(tally, job.again, job.original, job.counted);
-        self.enter(handle);
-    }
-
-    /// A request stands at the admission.
-    #[inline]
-    pub(super) fn enter(&mut self, handle: JobKey) {
-        let job = self.jobs.get_mut(handle).expect("an arriving request is there");
-        let service = job.service as usize;
-        let lineage = job.lineage;
-        let server = &mut self.servers[service];
-        if server.faults.down {
-            return self.reject_request(handle, FailureKind::Unreachable, None);
-        }
-        if server.faults.broken > 0 {
-            let meets = if job.replica == ANY {
-                let share = f64::from(server.faults.broken) / server.size().max(1.0);
-                self.seed.stream(lineage, Purpose::Route).with_probability(share)
-            } else {
-                job.replica < server.faults.broken
-            };
-            if meets {
-                return self.reject_request(handle, FailureKind::Unreachable, None);
-            }
-        }
-        let oracle = self.lines[job.edge as usize].client_policy.oracle;
-        if let Some(shed) = server.shed.as_mut().filter(|_| !oracle) {
-            let arrival = Arrival {
-                criticality: job.criticality,
-                again: job.again,
-            };
-            let mut chance = self.seed.stream(lineage, Purpose::Request);
-            let ticket = retryguard_core::bulkhead::Ticket(handle.as_u64());
-            match shed.admit(arrival, ticket, self.now, &mut chance) {
-                Ok(entry) => job.entry = Some(entry),
-                Err(refused) => {
-                    let retry_after = Some(refused.retry_after);
-                    return self.reject_request(handle, FailureKind::Overload, retry_after);
-                }
-            }
-        }
-        if server.effects == Effects::Keyed && server.seen.contains_key(&job.key) {
-            return self.answer_again(handle);
-        }
-        self.admit(handle, service);
-    }
-
-    /// A key that was seen before gets the answer that it got then, and nothing is done for it.
-    fn answer_again(&mut self, handle: JobKey) {
-        let job = self
-            .jobs
-            .get_mut(handle)
-            .expect("a request that is answered is there");
-        let service = job.service as usize;
-        job.result = Some(Ok(()));
-        self.record.on_served(service, true, job.counted);
-        if let (Some(entry), Some(shed)) = (job.entry.take(), &mut self.servers[service].shed) {
-            shed.leave(entry);
-        }
-        let travel = self.network(handle);
-        self.queue.push(self.now.after(travel), Event::Answer(handle));
-    }
-
-    fn admit(&mut self, handle: JobKey, service: usize) {
-        let server = &mut self.servers[service];
-        let (busy, workers, share) = (server.busy, server.workers(), server.faults.share);
-        match &mut server.station {
-            ServiceCapacity::Workers { queue, .. } => {
-                if busy < workers {
-                    return self.work(handle, Duration::ZERO);
-                }
-                let oldest = (server.newest_first && server.waiting.len() >= *queue)
-                    .then(|| server.waiting.pop_front())
-                    .flatten();
-                if server.waiting.len() < *queue {
-                    server.waiting.push_back(handle);
-                    let job = self.jobs.get_mut(handle).expect("was just looked at");
-                    job.work = Some(drawn_work(
-                        &self.world.services[service].station,
-                        self.seed,
-                        job.lineage,
-                    ));
-                    if let Some(oldest) = oldest {
-                        self.reject_request(oldest, FailureKind::Overload, None);
-                    }
-                    return;
-                }
-            }
-            ServiceCapacity::Capacity(tokens) => {
-                if let Some(source) = tokens.take(self.now, share) {
-                    server.counts.consumed += 1.0;
-                    server.counts.from_burst += f64::from(u8::from(source == Source::Burst));
-                    return self.work(handle, Duration::ZERO);
-                }
-            }
-            ServiceCapacity::Instances(instances) => {
-                let (instance, start) = match instances.take(busy, self.now) {
-                    InstanceStart::Warm(instance) => (instance, Duration::ZERO),
-                    InstanceStart::Cold(instance) => {
-                        let Station::Instances { start, .. } = &self.world.services[service].station else {
-                            unreachable!("the server is made from the station");
-                        };
-                        let lineage = self.jobs.get(handle).map_or(0, |job| job.lineage);
-                        (
-                            instance,
-                            start.draw(&mut self.seed.stream(lineage, Purpose::Request)),
-                        )
-                    }
-                    InstanceStart::Refused => {
-                        return self.reject_request(handle, FailureKind::Overload, None);
-                    }
-                };
-                self.jobs.get_mut(handle).expect("was just looked at").instance = instance;
-                return self.work(handle, start);
-            }
-        }
-        self.reject_request(handle, FailureKind::Overload, None);
-    }
-
-    /// A request is rejected before it is worked on; the rejection takes its time.
-    fn reject_request(&mut self, handle: JobKey, kind: FailureKind, retry_after: Option<Duration>) {
-        let travel = self.network(handle);
-        let job = self.forgotten(handle);
-        let service = job.service as usize;
-        let rejection = Rejection {
-            retry_after,
-            ..Rejection::of_kind(job.caller, job.number, kind)
-        };
-        let takes = self.world.services[service].rejection_time + travel;
-        let tally = self.record.tally(service, self.now);
-        self.servers[service].note_rejection(tally, kind, job.counted);
-        self.answer_later(rejection, takes);
-    }
-
     /// Work on a request begins.
-    fn work(&mut self, handle: JobKey, after: Duration) {
+    pub(super) fn work(&mut self, handle: JobKey, after: Duration) {
         let job = self
             .jobs
             .get_mut(handle)
@@ -394,7 +250,7 @@ impl Engine<'_> {
         }
     }
 
-    fn network(&self, handle: JobKey) -> Duration {
+    pub(super) fn network(&self, handle: JobKey) -> Duration {
         let job = self.jobs.get(handle).expect("a request that answers is there");
         if self.lines[job.edge as usize].near {
             return Duration::ZERO;
@@ -488,7 +344,7 @@ impl Engine<'_> {
     }
 
     /// Takes out a request that is not worked on. It leaves the counts of the shedding machine.
-    fn forgotten(&mut self, handle: JobKey) -> Job {
+    pub(super) fn forgotten(&mut self, handle: JobKey) -> Job {
         let mut job = self
             .jobs
             .remove(handle)
@@ -503,7 +359,7 @@ impl Engine<'_> {
 
 /// How long the work on a request takes, and the rest of its random numbers.
 #[inline]
-fn drawn_work(station: &Station, seed: Seed, lineage: u64) -> (u64, Stream) {
+pub(super) fn drawn_work(station: &Station, seed: Seed, lineage: u64) -> (u64, Stream) {
     let mut chance = seed.stream(lineage, Purpose::Service);
     (station.time().draw_nanos(&mut chance), chance)
 }

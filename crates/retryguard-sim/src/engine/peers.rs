@@ -39,7 +39,7 @@ impl Peers {
             .filter(|place| *place != NONE)
     }
 
-    /// Makes the client of this number. `make` is told since when it is known.
+    /// Makes the client of this number. `make` receives the time since which it is known.
     #[cold]
     #[expect(
         clippy::cast_possible_truncation,

@@ -67,7 +67,7 @@ fn page<'a>(lines: impl Iterator<Item = &'a str>, rounds: u32, kills: u32) -> an
         "# Faults of the store\n\n\
          Written by `cargo xtask evidence store-faults --rounds {rounds} --kills {kills}`. Clients send every request until it is acknowledged, \
          some of them twice at once, while servers and databases are killed (SIGKILL), connections are cut, disks are full, databases are \
-         read-only, pools are exhausted, transactions deadlock and clocks jump. A checker that knows nothing of the store decides: for \
+         read-only, pools are exhausted, transactions deadlock and clocks jump. An independent checker decides: for \
          every key there is an order of all requests in which each answer is right, and the effects in the database are those of that \
          order. A wrong history fails the run, and no page is written. For the outbox every event that was committed is delivered, has its \
          effect once, and comes in the order of its key.\n\n\

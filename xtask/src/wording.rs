@@ -16,6 +16,18 @@ const WORDS: &[&str] = &[
     concat!("whose", " word "),
     concat!("in", " earnest"),
     concat!("nou", "ght"),
+    concat!("every", "one "),
+    concat!("any", "one "),
+    concat!("some", "one "),
+    concat!("calls", " whom"),
+    concat!("for", " want of"),
+    concat!("in", " vain"),
+    concat!("told", " apart"),
+    concat!("pol", "itely"),
+    concat!("another's", " word"),
+    concat!("operator's", " word"),
+    concat!("says nothing", " of "),
+    concat!("knows nothing", " of "),
 ];
 
 /// A phrase in two parts on one line.

@@ -237,7 +237,7 @@ impl<S: AsRef<Settings>> Breaker<S> {
     }
 
     /// Until when healthy ends may be counted later, by [`Breaker::on_healthy_ends`]; `None` where each of them matters by
-    /// itself. Under `Silence` each does, and is told by [`Breaker::on_healthy_end`].
+    /// itself. Under `Silence` each does, and reports it by [`Breaker::on_healthy_end`].
     pub(crate) fn rests_until(&mut self, now: Instant) -> Option<Instant> {
         if self.state != State::Closed || self.silence.after_timeout() {
             return None;

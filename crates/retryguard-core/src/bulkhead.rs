@@ -387,7 +387,7 @@ impl<S: AsRef<Settings>> Bulkhead<S> {
         }
     }
 
-    /// An attempt has ended; only an adaptive limit listens. Whether [`Bulkhead::run_experiment`] should learn of it.
+    /// An attempt has ended; only an adaptive limit listens. Whether [`Bulkhead::run_experiment`] is due.
     #[inline]
     pub(crate) fn on_end(&mut self, ended: &Ended, pace: &Pace, now: Instant) -> bool {
         self.limiter.as_mut().is_some_and(|limiter| {

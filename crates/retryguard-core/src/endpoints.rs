@@ -39,11 +39,11 @@
 //!
 //! A failure that is a sign of the endpoint's health ([`Failure::unhealthy`](crate::Failure::unhealthy)): not a bad request, not a
 //! used-up quota. A timeout, or an attempt that its caller no longer waits for, counts only if it had enough time, by the
-//! rules of [`target`](crate::target): a caller's own short deadline says nothing of an endpoint.
+//! rules of [`target`](crate::target): a caller's own short deadline is no evidence about an endpoint.
 //!
 //! # What a driver does
 //!
-//! A driver adds and removes endpoints as it learns of them, asks [`Endpoints::choose`] for each attempt, and gives the
+//! A driver adds and removes endpoints as they appear and disappear, calls [`Endpoints::choose`] for each attempt, and gives the
 //! [`Sent`] back with [`Endpoints::on_end`], [`Endpoints::on_given_up`] or [`Endpoints::on_abandon`]. Time is clamped to the
 //! latest time seen.
 
@@ -409,7 +409,7 @@ impl Endpoints {
         }
     }
 
-    /// An attempt was never sent, or says nothing of its endpoint.
+    /// An attempt was never sent, or is no evidence about its endpoint.
     #[expect(clippy::needless_pass_by_value, reason = "an attempt is given back once")]
     pub fn on_abandon(&mut self, sent: Sent) {
         if let Some((_, entry)) = self.give_back(&sent)

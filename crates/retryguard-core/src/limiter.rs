@@ -327,13 +327,13 @@ impl Limiter {
         self.limit = 1.0;
     }
 
-    /// The target is up again: what it rejected before says nothing of it now.
+    /// The target is up again: what it rejected before is no evidence about it now.
     pub(crate) fn on_up(&mut self) {
         self.rejected = 0.0;
         self.met = true;
     }
 
-    /// An attempt has ended, and `taken` were under way with it. Whether the experiment should learn of it.
+    /// An attempt has ended, and `taken` were under way with it. Whether the experiment is due.
     #[inline]
     pub(crate) fn on_end(&mut self, ended: &Ended, taken: u32, pace: &Pace, now: Instant) -> bool {
         let Ended {

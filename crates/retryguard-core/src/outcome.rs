@@ -32,7 +32,7 @@ impl Outcome {
 /// A failed attempt: its kind, how the policy reads it, and what the target hinted.
 ///
 /// The three readings are separate because they answer separate questions. A 500 may be worth a retry and
-/// says the target is unwell, yet says nothing of load; a 400 is none of the three.
+/// says the target is unwell, yet is no evidence about load; a 400 is none of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
     /// What happened.

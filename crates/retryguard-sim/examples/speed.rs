@@ -1,4 +1,4 @@
-//! How fast the simulator is, beside a bare loop that knows nothing but one queue.
+//! How fast the simulator is, beside a bare loop over one queue.
 //!
 //! One queue with retries: λ = 1.5, μ = 1, at most 50 inside, 4 attempts, exponential backoff under full jitter.
 //! Logical events (arrivals, retries, departures) a second, on one thread. `cargo xtask evidence simulator-speed` runs it beside

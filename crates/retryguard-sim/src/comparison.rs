@@ -29,7 +29,7 @@ pub struct Summary {
     pub name: String,
     /// The digest of a policy of ours.
     pub digest: String,
-    /// The columns, in the order of [`COLUMNS`]; `None` where a column says nothing of this world.
+    /// The columns, in the order of [`COLUMNS`]; `None` where a column does not apply to this world.
     pub columns: Vec<Option<Estimate>>,
     /// The value of each column in every replication.
     pub values: Vec<Option<Vec<f64>>>,

@@ -342,7 +342,7 @@ async fn latencies(pool: &PgPool, url: &str, apart: bool) -> Done<Vec<Duration>>
         ready(Ok::<(), PublishError>(()))
     };
     let worker = Worker::new(outbox.clone(), publish, Settings::default())?.start();
-    // Another pool knows nothing of this one: it wakes the worker through the server.
+    // Another pool is separate: it wakes the worker through the server.
     let (pool, outbox) = if apart {
         let pool = PgPool::connect(url).await?;
         (pool.clone(), PostgresOutbox::new(pool))

@@ -119,9 +119,9 @@ mod shared {
         pub const LONGEST_NAME: usize = 255;
         /// The most targets of one process: every replica receives every opening.
         pub const MOST_TARGETS: usize = 1000;
-        /// The longest that any breaker is held open on another's word.
+        /// The longest that any breaker is held open by another replica.
         pub const LONGEST_HOLD: Duration = Duration::from_secs(600);
-        /// The most changes that wait to be said; beyond them what is so is told once instead.
+        /// The most changes that wait to be said; beyond them the present state is sent once instead.
         const MOST_WAITING: usize = 256;
 
         /// Connects in the background, now and whenever the connection is lost.
@@ -166,7 +166,7 @@ mod shared {
             }
             let (changed, of) = (self.send.clone(), name.clone());
             let observed = breaker.observe(Box::new(move |state| {
-                // Full only while Redis is away or slow: then what is so is told once it is back.
+                // Full only while Redis is away or slow: then the present state is sent once it is back.
                 let _ = changed.try_send(Input::Changed(of.clone(), state));
             }));
             if !observed {

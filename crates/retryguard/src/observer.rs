@@ -42,7 +42,7 @@ pub enum CallEvent {
     },
 }
 
-/// Is told of every event of every call of a target: see
+/// Receives every event of every call of a target: see
 /// [`TargetHandle::observe_calls`](crate::TargetHandle::observe_calls). Runs in the task of the call, outside of the
 /// target's lock. A closure of the same arguments is one.
 pub trait CallObserver: Send + Sync {

@@ -82,7 +82,7 @@ pub(super) fn sweep(seed: u64) -> anyhow::Result<Swept> {
         let policy = Policy::parse(rule.policy())
             .map_err(|mistakes| anyhow::anyhow!("{} has mistakes:\n{mistakes}", rule.as_str()))?;
         let mut client_policy = ClientPolicy::of_policy(rule.as_str(), policy);
-        // The driver gives an order up without a word, and the policies set no deadline: payments receive none.
+        // The driver gives an order up silently, and the policies set no deadline: payments receive none.
         client_policy.propagates = false;
         client_policies.push(client_policy);
     }

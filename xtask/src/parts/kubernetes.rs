@@ -242,7 +242,7 @@ fn entry_name(path: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// Runs one program quietly in `folder`; what it said is told only when it fails.
+/// Runs one program quietly in `folder`; its output is shown only when it fails.
 fn run(folder: &Path, words: &[&str]) -> anyhow::Result<()> {
     let [program, arguments @ ..] = words else {
         return Ok(());

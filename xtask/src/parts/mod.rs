@@ -75,7 +75,7 @@ pub fn print(one: Option<One>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs Redis and PostgreSQL where they are missing; both are found without being told where.
+/// Installs Redis and PostgreSQL where they are missing; both are found without configuration.
 pub fn databases() -> anyhow::Result<()> {
     shell::debian(&["redis-server", "--version"], &["redis-server"])?;
     shell::debian(

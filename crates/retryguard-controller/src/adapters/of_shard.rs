@@ -12,7 +12,7 @@ use crate::domain::state::{Change, Found, Loss};
 use crate::reconcile::actuator::{Actuator, Answer};
 use crate::reconcile::election::{ElectionAnswer, LeaderElection, Leadership};
 
-/// An actuator that says nothing of the targets of other shards. Without it a shard would take them for targets of a former
+/// An actuator that does not report the targets of other shards. Without it a shard would take them for targets of a former
 /// configuration and restore them.
 pub(crate) struct ActuatorOfShard {
     pub(crate) inner: Arc<dyn Actuator>,

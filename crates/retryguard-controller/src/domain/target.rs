@@ -10,13 +10,13 @@ use retryguard_core::{Ratio, guard};
 pub struct TargetName(Arc<str>);
 
 impl TargetName {
-    /// From the operator's word.
+    /// From the operator's configuration.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self(name.into())
     }
 
-    /// The operator's word.
+    /// The operator's configuration.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

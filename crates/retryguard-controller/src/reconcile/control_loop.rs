@@ -1,4 +1,4 @@
-//! Moves what the reconciler wants into the world, and what the world says into the reconciler.
+//! Carries changes of the reconciler to the actuators, and counts of the sources to the reconciler.
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
@@ -505,7 +505,7 @@ async fn hold_leadership(
         let answer = result.as_ref().ok();
         let next = answer.and_then(|answer| balance.as_ref()?.answered(answer));
         if events.send(Event::Leadership(result, asked)).await.is_err() {
-            // The loop is gone without a word: nothing was restored, so the term is left to end by itself.
+            // The loop ended without an error: nothing was restored, so the term is left to end by itself.
             return;
         }
         if let Some(to) = next {

@@ -84,7 +84,7 @@ impl World {
         Self::start_with(command, controller, &Trust::Plain).await
     }
 
-    /// `command` is told the port on which it is driven, and that of the service.
+    /// `command` receives the port on which it is driven, and that of the service.
     async fn start_with(mut command: Command, controller: u16, trust: &Trust<'_>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let bootstrap = folder.path().join("bootstrap.json");

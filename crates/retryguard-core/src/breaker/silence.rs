@@ -70,7 +70,7 @@ impl Silence {
 
     /// Whether the run of failures, with this one, is an outage. `least` failures are needed in any case.
     pub(super) fn on_failure(&mut self, end: End, least: u32, now: Instant) -> bool {
-        // A retry that follows at once says nothing of the usual time between attempts.
+        // A retry that follows at once is no evidence about the usual time between attempts.
         if now.nanos_since(self.last_end) as f64 >= self.gap {
             self.note_gap(now);
         } else {

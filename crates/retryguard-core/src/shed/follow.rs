@@ -74,7 +74,7 @@ impl AdaptiveBound {
     }
 
     /// A request has ended that arrived then, with so many in flight. One that failed counts only if it took longer than usual: a
-    /// fast failure says nothing of the load.
+    /// fast failure is no evidence about the load.
     pub(super) fn on_end(&mut self, failed: bool, arrived: Instant, in_flight: u32, most: f64, now: Instant) {
         let took = now.nanos_since(arrived);
         if arrived < self.began || (failed && took as f64 <= self.usual) {
@@ -103,7 +103,7 @@ impl AdaptiveBound {
             self.shrink(recent, load, peak);
         } else {
             (self.longest, self.most) = (0.0, 0.0);
-            // A bound that requests do not come near says nothing of how far it could go.
+            // A bound that requests do not come near is no evidence about how far it could go.
             if 2.0 * peak >= self.bound {
                 self.bound += self.bound.sqrt();
             }

@@ -55,7 +55,7 @@ impl Target {
             (permit.kind == AttemptKind::First && ends != Instant::NEVER).then(|| ends.nanos_since(started));
         let timed_out = failure.is_some_and(|failure| failure.kind == FailureKind::Timeout);
         let weight = self.pace.on_end(failure.is_none(), latency, allowed, now);
-        // A probe of a target that is down says nothing of load.
+        // A probe of a target that is down is no evidence of load.
         let speaks = !permit.is_probe();
         let below = failure.is_some_and(|failure| failure.hints.retried_below > 0);
         if self.bulkhead.is_adaptive() && speaks {

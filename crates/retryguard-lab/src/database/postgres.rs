@@ -177,7 +177,7 @@ impl Postgres {
         Ok(response)
     }
 
-    /// The key of a notification is in Redis, which knows nothing of this transaction: the layer stores the answer
+    /// The key of a notification is in Redis, which is not part of this transaction: the layer stores the answer
     /// afterwards.
     pub(crate) async fn notify(
         &self,

@@ -182,7 +182,7 @@ pub(super) fn bulkhead(
     bulkhead::Settings { limit, wait, waiting }
 }
 
-/// What stands where a policy says nothing of a bulkhead.
+/// The default of a policy without a bulkhead.
 pub(super) fn adaptive_bulkhead() -> bulkhead::Settings {
     bulkhead::Settings {
         limit: bulkhead::Limit::Adaptive(limiter::Settings::default()),

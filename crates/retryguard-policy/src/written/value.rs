@@ -74,7 +74,7 @@ impl<T: Written> Written for OrOff<T> {
         if is_off(node) {
             return Some(Self(None));
         }
-        // A value that is wrong is told with `off` among what could be written.
+        // The error for a wrong value lists `off` among the possible values.
         let mut inner = Mistakes::default();
         let value = T::read(node, key, limits, &mut inner);
         if value.is_none() {
@@ -103,7 +103,7 @@ impl<T: Written> Written for OrAdaptive<T> {
         if matches!(&node.body, Body::Scalar { text, .. } if text == "adaptive") {
             return Some(Self(None));
         }
-        // A value that is wrong is told with the word among what could be written.
+        // The error for a wrong value lists the word among the possible values.
         let mut inner = Mistakes::default();
         let value = T::read(node, key, limits, &mut inner);
         if value.is_none() {

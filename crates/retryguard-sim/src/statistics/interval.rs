@@ -46,7 +46,7 @@ impl FromIterator<f64> for Tally {
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval; `None` of a single run, which says nothing of its
+    /// Half the width of the 95 % confidence interval; `None` of a single run, which is no evidence about its
     /// own spread.
     pub half_width: Option<f64>,
 }

@@ -63,7 +63,7 @@ pub(super) async fn run(client: Client, settings: Settings, mut inputs: mpsc::Re
             .unwrap_or(backoff.cap);
         // Never at once, whatever is drawn.
         clock::sleep(wait.max(Duration::from_millis(10))).await;
-        // What changed meanwhile is told by the comparison that begins the next connection.
+        // What changed meanwhile is sent by the comparison that begins the next connection.
         while let Ok(input) = inputs.try_recv() {
             replica.note(input);
         }

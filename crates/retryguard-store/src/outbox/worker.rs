@@ -109,7 +109,7 @@ impl<S: OutboxStore, P: Publisher> Worker<S, P> {
     }
 
     async fn clean(&self, telemetry: &Telemetry, size: &mut BatchSize) -> Result<(), StoreError> {
-        // Not longer than the time between two rounds, so that the gauges are told on a slow disk too.
+        // Not longer than the time between two rounds, so that the gauges are updated on a slow disk too.
         let end = clock::now() + self.settings.housekeeping;
         let mut all = 0;
         while all < CLEAN_A_ROUND && clock::now() < end {

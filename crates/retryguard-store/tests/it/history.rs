@@ -1,6 +1,6 @@
 //! Decides whether what clients saw of one key could have come from a store that does every request once.
 //!
-//! It knows nothing of the store's code. A key is a register that is empty or holds one answer of one request. Every
+//! It shares no code with the store. A key is a register that is empty or holds one answer of one request. Every
 //! request that a client sent is an operation with a beginning and, if an answer came, an end. The history is right if
 //! the operations can be put into one order that agrees with the real one (what ended before another began comes
 //! first), in which every answer is what the register holds, and after which the effects in the database are the

@@ -455,7 +455,7 @@ fn bases_of_resilience4j_configs_are_followed() {
     note(&imported, 11, "there is no config `missing`");
 }
 
-/// Keys that a file takes over with `<<` were lost without a word.
+/// Keys that a file takes over with `<<` were lost silently.
 #[test]
 fn keys_of_a_merged_anchor_count() {
     let text = "x-common: &common {maxAttempts: 5, waitDuration: 100ms}

@@ -56,7 +56,7 @@ pin_project! {
         kept: P::Kept,
         service: S,
         began: Instant,
-        // When the machine was last told something.
+        // When the machine last received an input.
         told: Instant,
         // The first attempt, while nothing has happened but that it was sent.
         opened: Option<FirstAttempt>,

@@ -103,7 +103,7 @@ pub(super) struct Inside {
     failed: Option<bool>,
     /// Whether it is of use to know how long a request takes that does not fail.
     measured: bool,
-    /// When the handler had answered, where that is of use. Not when the body has ended: how fast a client reads says nothing of
+    /// When the handler had answered, where that is of use. Not when the body has ended: how fast a client reads is no evidence about
     /// the server's load.
     answered: Instant,
 }

@@ -218,7 +218,7 @@ async fn a_request_whose_deadline_has_passed_is_not_worked_on() {
     assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
     assert!(
         !response.headers().contains_key(DO_NOT_RETRY),
-        "it says nothing of load"
+        "it is no evidence of load"
     );
     assert_eq!(house.doors.worked.load(Ordering::SeqCst), 0);
     assert_eq!(house.status(&[(DEADLINE, "60000")]).await, StatusCode::OK);

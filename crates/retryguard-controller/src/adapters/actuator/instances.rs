@@ -1,4 +1,4 @@
-//! Several proxies of one kind that are told one by one: what they hold together, and asking all of them at once.
+//! Several proxies of one kind that are changed one by one: what they hold together, and asking all of them at once.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -160,7 +160,7 @@ impl Routes {
     }
 
     /// Changes every object that concerns the target. One that cannot be changed does not keep the
-    /// others from it; the first trouble is told at the end.
+    /// others from it; the first error is reported at the end.
     async fn change(&self, change: &Change) -> Result<Vec<Loss>, ActuatorError> {
         let host = self.hosts.get(&change.target);
         if host.is_none() && change.desired != RetryState::Original {

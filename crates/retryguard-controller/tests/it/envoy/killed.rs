@@ -88,7 +88,7 @@ async fn killed_and_back(envoy: &Envoy, service: &Down, configuration: &str) {
     let mut process = launch(configuration);
     until("off", || async { amplification(service, &made).await < FEW }).await;
     process.kill();
-    // Envoy keeps what it was told.
+    // Envoy keeps what it was sent.
     let alone = amplification(service, &made).await;
     assert!(alone < FEW, "while no controller is there: {alone}");
     // The next one never lets the storm back in on its way to knowing what was done.

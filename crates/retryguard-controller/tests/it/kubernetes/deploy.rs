@@ -81,7 +81,7 @@ async fn as_account(cluster: &Cluster) -> Client {
             .kubeconfig_for(&format!("account-{}", cluster.namespace), &token),
     )
     .await;
-    // The server learns of new roles a moment after it has taken them.
+    // The server applies new roles a moment after it has accepted them.
     for (group, resource, verb) in [
         ("networking.istio.io", "virtualservices", "patch"),
         ("networking.istio.io", "virtualservices", "watch"),

@@ -57,7 +57,7 @@ impl Source for Fleet {
     }
 }
 
-/// A data plane that holds what it was told, and counts.
+/// A data plane that holds what it was sent, and counts.
 #[derive(Default)]
 struct Ledger {
     held: Mutex<BTreeMap<TargetName, RetryState>>,

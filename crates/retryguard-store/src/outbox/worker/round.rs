@@ -31,7 +31,7 @@ const BUSY: Duration = Duration::from_millis(50);
 /// How often exceptions are looked for while there are batches to publish.
 const EXCEPTIONS: Duration = Duration::from_millis(50);
 
-/// How long a lane that has ended waits for others, so that they are told together.
+/// How long a lane that has ended waits for others, so that they are reported together.
 const GATHER: Duration = Duration::from_millis(3);
 
 /// The longest wait before a database that failed is asked again.
@@ -104,7 +104,7 @@ struct Round<'a, S, P> {
     exceptions_at: Instant,
     batch_lease_ends: Instant,
     stopping: Arc<AtomicBool>,
-    /// When the store is next asked for work, or told again after it did not listen.
+    /// When the store is next asked for work, or the report is repeated after it failed.
     look_at: Instant,
     /// How often the store has failed in a row.
     errors: u32,
@@ -248,7 +248,7 @@ impl<S: OutboxStore, P: Publisher> Round<'_, S, P> {
         }
     }
 
-    /// Takes up what has ended, and what ends within a moment: they are told in one transaction, and a transaction
+    /// Takes up what has ended, and what ends within a moment: they are reported in one transaction, and a transaction
     /// waits for the disk.
     async fn gather(&mut self, first: Option<Ended>) {
         self.unsettled.extend(first);

@@ -6,7 +6,7 @@ use super::NetworkFailure;
 use crate::tls;
 
 /// By its sources, where they say anything: `is_connect` and `is_timeout` also look into the error of a request's body, which
-/// says nothing of the target.
+/// is no evidence about the target.
 pub(super) fn read(error: &reqwest::Error) -> NetworkFailure {
     if error.is_builder() || tls::is_missing_for_redirect(error) {
         return NetworkFailure::Invalid;

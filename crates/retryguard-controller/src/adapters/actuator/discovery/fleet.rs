@@ -1,7 +1,7 @@
 //! What the server has sent to which client: a machine without sockets.
 //!
 //! The fleet is Envoys that ask for their runtime, or gRPC clients that ask for their routes; both are called nodes, as in
-//! the protocol, and what they are told is called a layer.
+//! the protocol, and what is sent to them is called a layer.
 //!
 //! A stream goes through [`Fleet::open_stream`], then [`Fleet::on_request`] for each of its requests, [`Fleet::next_update`] whenever
 //! something may have changed, and [`Fleet::close_stream`]. Nothing is said before it is known what the fleet already

@@ -121,7 +121,7 @@ fn text_of(root: &Path, path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Where the mistakes are, without a word of the file: this goes to logs and to clients.
+/// Where the mistakes are, without quoting the file: this goes to logs and to clients.
 fn mistakes(wrong: &Diagnostics) -> String {
     let all = wrong.as_slice();
     let first = all.first().map_or_else(String::new, |first| {

@@ -11,6 +11,16 @@ use crate::{chance::Chance, ratio::Ratio, time::nanos};
 /// cap itself, which is the synchronisation that jitter is there to break. [`Jitter::Decorrelated`] is the
 /// exception, because its published definition clips: once its waits have grown to the cap, most of them are
 /// the cap. Prefer [`Jitter::Full`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use retryguard_core::{Backoff, backoff::Jitter, chance::Lowest};
+///
+/// let backoff = Backoff { jitter: Jitter::None, ..Backoff::default() };
+/// let waits: Vec<_> = (1..=4).filter_map(|retry| backoff.delay(retry, Duration::ZERO, &mut Lowest)).collect();
+/// assert_eq!(waits, [100, 200, 400, 800].map(Duration::from_millis));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// How the nominal delay grows.

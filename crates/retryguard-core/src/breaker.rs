@@ -78,6 +78,28 @@ const FAILED: usize = 1;
 /// The breaker of one target.
 ///
 /// `S` keeps the settings: they themselves, or something that many targets share.
+///
+/// ```
+/// use retryguard_core::{
+///     Instant,
+///     breaker::{Breaker, Settings, State, Trip},
+/// };
+///
+/// let start = Instant::from_secs(1);
+/// let settings = Settings { trip: Trip::Consecutive(2), ..Settings::default() };
+/// let mut breaker = Breaker::new(settings, start);
+/// for _ in 0..2 {
+///     let pass = breaker.admit(start)?;
+///     breaker.on_end(pass, false, start);
+/// }
+/// assert_eq!(breaker.state(), State::Open);
+/// assert!(breaker.admit(start).is_err());
+///
+/// let later = breaker.opens_until().expect("it is open");
+/// let probe = breaker.admit(later)?;
+/// assert!(probe.is_probe());
+/// # Ok::<(), retryguard_core::Refusal>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Breaker<S = Settings> {
     settings: S,

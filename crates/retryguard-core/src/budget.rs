@@ -111,6 +111,22 @@ const SUCCEEDED: usize = 1;
 /// already on its way, and a budget that counts only what is in flight lets any number of them through.
 ///
 /// `S` keeps the settings: they themselves, or something that many targets share.
+///
+/// ```
+/// use retryguard_core::{
+///     Instant,
+///     budget::{Budget, Settings},
+/// };
+///
+/// let start = Instant::from_secs(1);
+/// let mut budget = Budget::new(Settings::default(), start);
+/// for _ in 0..10 {
+///     budget.on_first_attempt(start);
+/// }
+/// // 20 % of ten calls, and the reserve.
+/// let retries = (0..10).filter(|_| budget.withdraw(false, start).is_some()).count();
+/// assert_eq!(retries, 3);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Budget<S = Settings> {
     settings: S,

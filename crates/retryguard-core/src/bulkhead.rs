@@ -84,6 +84,24 @@ pub enum Acquired {
 /// The bulkhead of one target: first come, first served.
 ///
 /// `S` keeps the settings: they themselves, or something that many targets share.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use retryguard_core::{
+///     Instant,
+///     bulkhead::{Acquired, Bulkhead, Limit, Settings, Ticket},
+/// };
+///
+/// let settings = Settings { limit: Limit::Fixed(1), wait: Duration::from_secs(1), waiting: 10 };
+/// let mut bulkhead = Bulkhead::new(settings, Instant::from_secs(1));
+/// assert_eq!(bulkhead.acquire(Ticket(1))?, Acquired::Taken);
+/// assert_eq!(bulkhead.acquire(Ticket(2))?, Acquired::Queued);
+///
+/// bulkhead.release();
+/// assert_eq!(bulkhead.grant(), Some(Ticket(2)));
+/// # Ok::<(), retryguard_core::Refusal>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Bulkhead<S = Settings> {
     settings: S,

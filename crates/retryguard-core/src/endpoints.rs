@@ -140,6 +140,31 @@ impl Sent {
 }
 
 /// The endpoints of one target.
+///
+/// ```
+/// use retryguard_core::{
+///     CallSettings, Failure, FailureKind, Instant, Outcome,
+///     chance::Lowest,
+///     endpoints::{Endpoints, Selection, Settings},
+/// };
+///
+/// let (now, rules) = (Instant::from_secs(1), CallSettings::default());
+/// let mut endpoints = Endpoints::new(Some(Settings::default()));
+/// let broken = endpoints.add().expect("there is room");
+/// let sound = endpoints.add().expect("there is room");
+/// for number in 0..20 {
+///     // A call that has tried one of them goes to the other.
+///     let tried = [if number % 2 == 0 { broken } else { sound }];
+///     let selection = Selection { tried: &tried, ..Selection::default() };
+///     let sent = endpoints.choose(selection, now, &mut Lowest).expect("there are two");
+///     let outcome = match sent.endpoint() == broken {
+///         true => Outcome::Failure(Failure::new(FailureKind::Fault)),
+///         false => Outcome::Success,
+///     };
+///     endpoints.on_end(sent, &outcome, &rules, now);
+/// }
+/// assert_eq!(endpoints.left_out(), 1);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Endpoints {
     settings: Option<Settings>,

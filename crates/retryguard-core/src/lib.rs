@@ -10,6 +10,43 @@
 //! - [`Target`]: the state shared by all calls to one destination.
 //! - [`Call`]: one logical request, with its attempts, waits and deadline.
 //!
+//! A driver by hand: the first attempt is rejected, the second succeeds after the wait.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use retryguard_core::{
+//!     Call, Criticality, Deadline, Failure, FailureKind, Instant, Outcome, Target, TargetSettings,
+//!     bulkhead::Ticket,
+//!     call::{Facts, Step, Verdict},
+//!     chance::Highest,
+//! };
+//!
+//! let start = Instant::from_secs(1);
+//! let mut target = Target::new(Arc::new(TargetSettings::default()), start);
+//! let mut call = Call::new(&Facts {
+//!     deadline: Deadline::at(Instant::from_secs(4)),
+//!     criticality: Criticality::default(),
+//!     idempotent: true,
+//!     replayable: true,
+//!     ticket: Ticket(1),
+//! });
+//!
+//! let Step::Send(first) = call.start(&mut target, start, &mut Highest) else {
+//!     panic!("a fresh target refuses no call");
+//! };
+//! let rejected = Outcome::Failure(Failure::new(FailureKind::Overload));
+//! let step = call.on_outcome(first.number, &rejected, &mut target, start, &mut Highest);
+//! assert_eq!(step, Step::Wait);
+//!
+//! let due = call.next_timer().expect("the wait before the retry");
+//! let Step::Send(second) = call.on_timer(&mut target, due, &mut Highest) else {
+//!     panic!("the wait is over");
+//! };
+//! let step = call.on_outcome(second.number, &Outcome::Success, &mut target, due, &mut Highest);
+//! assert_eq!(step, Step::Done(Verdict::Success { number: 2 }));
+//! ```
+//!
 //! The order in which the parts are asked is written in [`call`] and [`target`], and decided nowhere else.
 
 pub mod backoff;

@@ -14,7 +14,7 @@ pub struct Facts {
     pub deadline: Deadline,
     /// How much the request matters.
     pub criticality: Criticality,
-    /// Whether doing it twice is doing it once, by its nature or by an idempotency key.
+    /// Whether the request is idempotent, by itself or by an idempotency key.
     pub idempotent: bool,
     /// Whether it can be sent again.
     pub replayable: bool,

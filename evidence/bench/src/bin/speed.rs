@@ -42,7 +42,7 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
         /// How many calls the threads make together.
-        #[arg(long, default_value_t = 50_000)]
+        #[arg(long, default_value_t = 400_000)]
         calls: u64,
     },
     /// Prints what one of many calls at once on one target takes: how many there are, nanoseconds until it waits, nanoseconds from

@@ -49,6 +49,8 @@
 
 mod record;
 mod report;
+mod selection;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -63,40 +65,9 @@ use crate::{
     time::Instant,
 };
 pub use report::{Change, Reason, State, Status};
+pub use settings::Settings;
 
 use record::{Peers, Record};
-
-/// When an endpoint is left out, and for how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// Failures in a row after which an endpoint is left out while its peers succeed.
-    pub in_a_row: u32,
-    /// How many times the failure share of its peers an endpoint's own must be.
-    pub factor: Ratio,
-    /// The attempts after which an endpoint's failure share is used.
-    pub attempts: u32,
-    /// How long an endpoint is left out the first time.
-    pub out_for: Duration,
-    /// The longest time; each further time doubles the one before, up to this.
-    pub out_for_at_most: Duration,
-    /// The share of the endpoints that may be out at once, below one.
-    pub most_out: Ratio,
-}
-
-impl Default for Settings {
-    /// Five in a row (the value of Envoy and Finagle), or three times the share of the peers over ten attempts; out for
-    /// three seconds, at most thirty; at most half.
-    fn default() -> Self {
-        Self {
-            in_a_row: 5,
-            factor: Ratio::from_parts(3 * Ratio::PARTS),
-            attempts: 10,
-            out_for: Duration::from_secs(3),
-            out_for_at_most: Duration::from_secs(30),
-            most_out: Ratio::percent(50),
-        }
-    }
-}
 
 /// Successes in a row that bring an endpoint back.
 pub const TRIALS: u8 = 2;
@@ -341,65 +312,6 @@ impl Endpoints {
         })
     }
 
-    /// The endpoint that has waited longest for a trial, if this attempt may be one.
-    fn trial(&self, selection: &Selection<'_>) -> Option<usize> {
-        if self.out == 0 || !selection.tried.is_empty() {
-            return None;
-        }
-        let due = |entry: &Entry| {
-            let due = entry.due()?;
-            let from = if selection.repeatable {
-                due
-            } else {
-                due.after(entry.span)
-            };
-            (from <= self.latest).then_some(due)
-        };
-        let waiting = self
-            .entries
-            .iter()
-            .enumerate()
-            .filter_map(|(at, entry)| Some((due(entry)?, at)));
-        waiting.min().map(|(_, at)| at)
-    }
-
-    /// The less busy of two that are in and, if there are such, were not tried.
-    fn among(&self, selection: &Selection<'_>, chance: &mut impl Chance) -> Option<usize> {
-        if self.out == 0 && selection.tried.is_empty() {
-            return self.less_busy(self.entries.len(), Some, chance);
-        }
-        let fresh = |entry: &Entry| entry.is_in() && !selection.tried.contains(&entry.id);
-        let used = |entry: &Entry| entry.is_in();
-        for wanted in [&fresh as &dyn Fn(&Entry) -> bool, &used] {
-            let eligible: Vec<usize> = (0..self.entries.len())
-                .filter(|&at| wanted(&self.entries[at]))
-                .collect();
-            let chosen = self.less_busy(eligible.len(), |drawn| eligible.get(drawn).copied(), chance);
-            if chosen.is_some() {
-                return chosen;
-            }
-        }
-        None
-    }
-
-    /// The less busy of two different ones among `count`.
-    fn less_busy(
-        &self,
-        count: usize,
-        place: impl Fn(usize) -> Option<usize>,
-        chance: &mut impl Chance,
-    ) -> Option<usize> {
-        if count <= 1 {
-            return place(0).filter(|_| count == 1);
-        }
-        let first = below(count, chance);
-        let mut second = below(count - 1, chance);
-        second += usize::from(second >= first);
-        let (first, second) = (place(first)?, place(second)?);
-        let busy = |at: usize| self.entries[at].under_way;
-        Some(if busy(second) < busy(first) { second } else { first })
-    }
-
     /// An attempt has ended. `rules` say how long the policy itself lets an attempt take.
     pub fn on_end(&mut self, sent: Sent, outcome: &Outcome, rules: &rules::Settings, now: Instant) {
         self.latest = self.latest.max(now);
@@ -589,8 +501,4 @@ impl Endpoints {
         }
         self.changes.push(change);
     }
-}
-
-fn below(bound: usize, chance: &mut impl Chance) -> usize {
-    usize::try_from(chance.below(bound as u64)).map_or(0, |drawn| drawn.min(bound - 1))
 }

@@ -42,7 +42,7 @@ pub(crate) struct Check {
     /// Print the chain instead of values, with every label and every reward: as written, unless --reduced is given.
     #[arg(long, value_name = "FORMAT", conflicts_with_all = ["properties", "property_file", "json", "csv", "truncate"])]
     export: Option<Export>,
-    /// With --export: the chain after the reductions that no label and no reward can tell.
+    /// With --export: the chain after reductions, which change no label and no reward.
     #[arg(long, requires = "export", conflicts_with = "no_reduce")]
     reduced: bool,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub(crate) struct Check {
     /// Stop with an error at a state that nothing leaves, instead of giving it a self-loop with a note.
     #[arg(long)]
     refuse_deadlocks: bool,
-    /// Do not explore states that are reached with less than this probability, and report what lies between.
+    /// Do not explore states that are reached with less than this probability, and report a lower and an upper bound.
     #[arg(long, value_name = "PROBABILITY", value_parser = likelihood)]
     truncate: Option<f64>,
     /// States that may be built.

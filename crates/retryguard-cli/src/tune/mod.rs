@@ -47,10 +47,10 @@ pub(crate) struct Tune {
     /// With --scenario: how many other replications the reported figures come from.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000), requires = "scenario")]
     held_out: u32,
-    /// With --scenario: differences of goodput, and of cost, that count as none.
+    /// With --scenario: the largest difference of goodput, and of cost, at which two settings count as equal.
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = crate::simulate::share, requires = "scenario")]
     within: f64,
-    /// With --scenario: the seed of all chance.
+    /// With --scenario: the seed of all random numbers.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "scenario")]
     seed: u64,
     /// With --scenario: how many threads run; all cores by default. The result does not depend on it.

@@ -191,6 +191,15 @@ impl<S: AsRef<Settings>> Bulkhead<S> {
         !matches!(self.settings.as_ref().limit, Limit::Fixed(_))
     }
 
+    /// The share of an attempt's allowed time from which on answers are late.
+    #[inline]
+    pub(crate) fn late(&self) -> Ratio {
+        match self.settings.as_ref().limit {
+            Limit::Adaptive(settings) => settings.late,
+            Limit::Fixed(_) | Limit::Gradient { .. } => limiter::Settings::LATE,
+        }
+    }
+
     /// How many places are taken.
     #[inline]
     #[must_use]

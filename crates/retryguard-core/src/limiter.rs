@@ -40,13 +40,18 @@ pub struct Settings {
     pub late: Ratio,
 }
 
+impl Settings {
+    /// The share of an attempt's allowed time from which on answers are late, where a policy does not say it.
+    pub const LATE: Ratio = Ratio::percent(40);
+}
+
 impl Default for Settings {
     /// At most 1000; congested at twice the usual latency; late at 40 % of the time that attempts have.
     fn default() -> Self {
         Self {
             most: 1000,
             tolerance: Ratio::from_parts(2 * Ratio::PARTS),
-            late: Ratio::percent(40),
+            late: Self::LATE,
         }
     }
 }

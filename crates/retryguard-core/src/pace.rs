@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::Instant;
+use crate::{ratio::Ratio, time::Instant};
 
 /// The latency of a target, read from its successes.
 ///
@@ -136,6 +136,13 @@ impl Pace {
     pub(crate) fn is_slow(&self) -> bool {
         let slower = self.slower();
         slower > SLOW && slower > 1.0 + CERTAIN * self.noise.sqrt()
+    }
+
+    /// Whether answers take a smaller share of the time of an attempt than that from which on they are late. A timeout beside such
+    /// answers is a lost message and no queue.
+    #[inline]
+    pub(crate) fn is_quick(&self, late: Ratio) -> bool {
+        self.recent > 0.0 && self.recent < late.as_f64() * self.allowed
     }
 
     /// The latency of the last success; zero where there is none yet.

@@ -11,12 +11,12 @@ mod response;
 
 use std::time::Duration;
 
-use crate::{chance::Chance, outcome::Failure, pace::Pace, ratio::Ratio, time::Instant};
+use crate::{chance::Chance, pace::Pace, ratio::Ratio, time::Instant};
 
 pub use hysteresis::Hysteresis;
 pub use response::{Gain, Response, WallClock};
 
-pub(crate) use response::Arm;
+pub(crate) use response::{Arm, Ended};
 
 use algorithm1::Algorithm1;
 
@@ -422,16 +422,12 @@ impl<S: AsRef<Settings>> Guard<S> {
     #[inline]
     pub(crate) fn on_attempt_end(
         &mut self,
-        first: bool,
-        arm: Arm,
-        failure: Option<&Failure>,
+        ended: &Ended<'_>,
         pace: &Pace,
         now: Instant,
     ) -> Option<Decision> {
         match (&mut self.machine, &self.settings.as_ref().mode) {
-            (Machine::Response(machine), Mode::Response(rules)) => {
-                machine.on_end(first, arm, failure, pace, rules, now)
-            }
+            (Machine::Response(machine), Mode::Response(rules)) => machine.on_end(ended, pace, rules, now),
             _ => None,
         }
     }

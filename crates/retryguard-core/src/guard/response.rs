@@ -74,6 +74,16 @@ pub(crate) enum Arm {
     High,
 }
 
+/// An attempt that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended<'a> {
+    pub(crate) first: bool,
+    pub(crate) arm: Arm,
+    pub(crate) failure: Option<&'a Failure>,
+    /// Whether it timed out while answers were quick, so that its message was most likely lost.
+    pub(crate) quick: bool,
+}
+
 /// The gain and how sure it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
@@ -177,8 +187,6 @@ const SLOT_PER_LATENCY: f64 = 4.0;
 /// Suspended retries are tested in one pair of so many; allowed ones are measured in one of so many.
 const TEST_EVERY: u64 = 12;
 const CHECK_EVERY: u64 = 4;
-/// The share of the time of an attempt below which answers are quick. The adaptive limit calls them late from the same share on.
-const QUICK: f64 = 0.4;
 /// Of how many attempts the recent shares are averaged.
 const RECENT: f64 = 1.0 / 32.0;
 
@@ -355,22 +363,26 @@ impl Machine {
     #[inline]
     pub(super) fn on_clean_end(&mut self, pace: &Pace) {
         if let Some(failures) = &mut self.failures {
-            failures.on_end(true, Arm::Neither, None, pace);
+            let ended = Ended {
+                first: true,
+                arm: Arm::Neither,
+                failure: None,
+                quick: false,
+            };
+            failures.on_end(&ended, pace);
         }
     }
 
     #[inline]
     pub(super) fn on_end(
         &mut self,
-        first: bool,
-        arm: Arm,
-        failure: Option<&Failure>,
+        ended: &Ended<'_>,
         pace: &Pace,
         rules: &Response,
         now: Instant,
     ) -> Option<Decision> {
         // A first attempt that succeeds changes nothing as long as none has failed.
-        if self.failures.is_some() || !first || failure.is_some() {
+        if self.failures.is_some() || !ended.first || ended.failure.is_some() {
             let gain = self.gain();
             let failures = self.failures.get_or_insert_with(|| {
                 Box::new(FailureStatistics {
@@ -378,7 +390,7 @@ impl Machine {
                     ..FailureStatistics::NONE
                 })
             });
-            failures.on_end(first, arm, failure, pace);
+            failures.on_end(ended, pace);
         }
         if now < self.pair_ends {
             return None;
@@ -494,11 +506,17 @@ impl Machine {
 }
 
 impl FailureStatistics {
-    fn on_end(&mut self, first: bool, arm: Arm, failure: Option<&Failure>, pace: &Pace) {
+    fn on_end(&mut self, ended: &Ended<'_>, pace: &Pace) {
+        let Ended {
+            first,
+            arm,
+            failure,
+            quick,
+        } = *ended;
         let success = failure.is_none();
         let loaded = failure.is_some_and(|it| match it.kind {
             FailureKind::Overload => true,
-            FailureKind::Timeout => !is_quick(pace),
+            FailureKind::Timeout => !quick,
             _ => false,
         });
         if self.failing >= LITTLE {
@@ -568,11 +586,6 @@ impl FailureStatistics {
             error: (1.0 / (weight + guess_weight)).sqrt(),
         }
     }
-}
-
-/// Whether answers take so little of the time that attempts have that a timeout beside them is a lost message and no queue.
-fn is_quick(pace: &Pace) -> bool {
-    pace.recent() > 0.0 && pace.recent() < QUICK * pace.allowed()
 }
 
 impl Counts {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     breaker,
-    guard::Guard,
+    guard::{self, Guard},
     limiter::{End, Ended},
     outcome::{Failure, FailureKind, Outcome},
     time::Instant,
@@ -115,9 +115,13 @@ impl Target {
         }
         if let Some(guard) = &mut self.guard {
             if speaks && !below {
-                let first = permit.kind == AttemptKind::First;
-                let decision = guard.on_attempt_end(first, permit.arm, failure, &self.pace, now);
-                if let Some(decision) = decision {
+                let ended = guard::Ended {
+                    first: permit.kind == AttemptKind::First,
+                    arm: permit.arm,
+                    failure,
+                    quick: timed_out && self.pace.is_quick(self.bulkhead.late()),
+                };
+                if let Some(decision) = guard.on_attempt_end(&ended, &self.pace, now) {
                     note(&mut self.rare, Change::Guard(decision));
                 }
             }

@@ -218,6 +218,47 @@ fn failures_that_come_with_slow_answers_suspend_retries() {
     assert!(changes.iter().any(by_load), "{changes:?}");
 }
 
+/// How unsure the guess of the gain is after timeouts beside answers that take 300 of 1000 ms, where answers are late from this share
+/// on.
+fn error_of_guess(late: Option<u32>) -> f64 {
+    let mut settings = measured();
+    settings.call.deadline = Some(ms(1000));
+    settings.call.retries = 0;
+    settings.bulkhead = late.map(|late| retryguard_core::bulkhead::Settings {
+        limit: retryguard_core::bulkhead::Limit::Adaptive(retryguard_core::limiter::Settings {
+            late: Ratio::percent(late),
+            ..retryguard_core::limiter::Settings::default()
+        }),
+        ..retryguard_core::bulkhead::Settings::default()
+    });
+    let mut target = target(settings);
+    for number in 0..200 {
+        let now = 2000 * number;
+        let mut call = call(number);
+        let step = call.start(&mut target, at(now), &mut Lowest);
+        if !matches!(step, Step::Send(_)) {
+            // The limit lets it wait.
+        } else if number % 4 == 3 {
+            let due = call.next_timer().expect("an attempt ends with its call");
+            call.on_timer(&mut target, due, &mut Lowest);
+        } else {
+            end(&mut call, 1, &Outcome::Success, &mut target, at(now + 300));
+        }
+        call.abandon(&mut target);
+    }
+    target.gain().expect("the guard measures").error
+}
+
+/// A timeout beside quick answers is a lost message. What is quick follows the policy's `late`, as the limit does.
+#[test]
+fn timeouts_speak_of_load_from_the_share_on_that_the_policy_calls_late() {
+    let close = |error: f64, wanted: f64| (error - wanted).abs() < 0.02;
+    for (late, wanted) in [(None, 0.2), (Some(40), 0.2), (Some(20), 0.3)] {
+        let error = error_of_guess(late);
+        assert!(close(error, wanted), "{late:?}: {error}");
+    }
+}
+
 /// A target that accepts 50 attempts a second of the 100 that come: every retry that succeeds displaces another call.
 fn table() -> impl FnMut(u64, &mut SplitMix) -> Outcome {
     let (mut second, mut taken) = (0, 0);

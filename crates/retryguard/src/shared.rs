@@ -225,27 +225,23 @@ impl Shared {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        let weak = Arc::downgrade(self);
-        runtime.spawn(async move {
-            loop {
-                clock::sleep(REPORT_EVERY).await;
-                let Some(shared) = weak.upgrade() else { return };
-                if !shared.report_again(due.reporter) {
-                    return;
-                }
-            }
-        });
+        let reporter = Reporter {
+            target: Arc::downgrade(self),
+            number: due.reporter,
+        };
+        runtime.spawn(reporter.run());
     }
 
-    /// Whether there may be more to report later. The next call begins anew if not.
-    fn report_again(&self, reporter: u32) -> bool {
+    /// Whether there may be more for this reporter to report later, unless it was the `last` time. The next call begins anew
+    /// if not.
+    fn report_again(&self, reporter: u32, last: bool) -> bool {
         let now = self.clock.now();
         let mut state = self.lock();
         if state.reporter != reporter {
             return false;
         }
         let counts = state.take_counts(now);
-        let goes_on = state.under_way > 0 || counts != Counts::default();
+        let goes_on = !last && (state.under_way > 0 || counts != Counts::default());
         if !goes_on {
             state.report_due = Instant::ZERO;
             state.due = Instant::ZERO;
@@ -345,6 +341,35 @@ impl Drop for Shared {
         let counts = self.lock().take_counts(Instant::NEVER);
         if let Some(telemetry) = self.telemetry.get() {
             telemetry.report(counts);
+        }
+    }
+}
+
+/// Reports the counts of a target every second.
+struct Reporter {
+    target: Weak<Shared>,
+    number: u32,
+}
+
+impl Reporter {
+    async fn run(self) {
+        loop {
+            clock::sleep(REPORT_EVERY).await;
+            let Some(target) = self.target.upgrade() else {
+                return;
+            };
+            if !target.report_again(self.number, false) {
+                return;
+            }
+        }
+    }
+}
+
+/// Its runtime may end before the target does, and with it the program.
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        if let Some(target) = self.target.upgrade() {
+            target.report_again(self.number, true);
         }
     }
 }

@@ -391,7 +391,7 @@ pub fn reference() -> String {
     let mut page = String::from(
         "# Metrics\n\nGenerated from the source; every name is exported through the `metrics` facade. Calls that succeed at once \
          and calls under way are counted without the recorder and handed to it once a second, by a task of the runtime that \
-         makes the calls, and when the last layer and service of the target are dropped.\n\n\
+         makes the calls, and when that runtime ends or the last layer and service of the target are dropped.\n\n\
          | name | kind | labels | what it says |\n| --- | --- | --- | --- |\n",
     );
     for metric in METRICS {

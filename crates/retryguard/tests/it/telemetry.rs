@@ -9,7 +9,7 @@ use std::{
 use http_body_util::Full;
 use metrics_util::{
     MetricKind,
-    debugging::{DebugValue, DebuggingRecorder},
+    debugging::{DebugValue, DebuggingRecorder, Snapshotter},
 };
 use retryguard::{
     for_http::{HttpEndpoints, HttpLayer, tags::DEADLINE},
@@ -44,6 +44,10 @@ pub(crate) fn recorded<F: Future<Output = ()>>(program: F) -> Vec<Series> {
         .build()
         .unwrap();
     metrics::with_local_recorder(&recorder, || runtime.block_on(program));
+    read(&snapshotter)
+}
+
+fn read(snapshotter: &Snapshotter) -> Vec<Series> {
     let series = |(key, _, _, value): (metrics_util::CompositeKey, _, _, DebugValue)| {
         let (kind, key) = key.into_parts();
         Series {
@@ -331,6 +335,30 @@ fn calls_that_succeed_at_once_are_reported_within_a_second() {
     assert_eq!(of("retryguard_attempts_total"), 6.0);
     assert_eq!(of("retryguard_successes_total"), 6.0);
     assert_eq!(of("retryguard_in_flight"), 1.0);
+}
+
+/// A target in a static is never dropped.
+#[test]
+fn the_last_counts_are_reported_when_the_runtime_ends() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let guarded = HttpLayer::new(&only(""), "it").layer(Scripted::new([status(200)]));
+        for _ in 0..2 {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            for _ in 0..3 {
+                runtime.block_on(guarded.clone().oneshot(get())).unwrap();
+            }
+        }
+        std::mem::forget(guarded);
+    });
+    let recorded = read(&snapshotter);
+    let of = |name: &str| value(&recorded, name, &[("target", "it")]);
+    assert_eq!(of("retryguard_calls_total"), 6.0);
+    assert_eq!(of("retryguard_in_flight"), 0.0);
 }
 
 /// The keys in `target, result (success, failure)`.

@@ -93,7 +93,12 @@ impl<'a> Block<'a> {
         let known: Vec<&'static str> = self.known.iter().map(|(key, _)| *key).collect();
         for entry in self.entries {
             if !known.contains(&entry.key.as_str()) {
-                unknown_key(entry, &known, &format!("`{}`", self.place), mistakes);
+                // A key stands in backticks; the root is described in words.
+                let place = match self.place.contains(' ') {
+                    true => self.place.clone(),
+                    false => format!("`{}`", self.place),
+                };
+                unknown_key(entry, &known, &place, mistakes);
             }
         }
         if !self.absent {
@@ -272,5 +277,9 @@ mod tests {
         assert!(told.to_string().contains("`none` is an empty list"), "{told}");
         assert!(told.to_string().contains("did you mean `prometheus`?"), "{told}");
         assert!(told.to_string().contains("did you mean `address`?"), "{told}");
+        assert!(
+            told.to_string().contains("unknown key `addres` in the file"),
+            "{told}"
+        );
     }
 }

@@ -1,10 +1,10 @@
-"""A draw of worlds on a Dask cluster, with the result of a run on one machine.
+"""A draw of worlds, or the sweep of a scenario, on a Dask cluster, with the result of a run on one machine.
 
     python draw_on_dask.py --scheduler tcp://HOST:8786 --units 64 --out results -- \
         tournament --draw 1000 --seed 1 --policies none,finagle,retryguard
 
 Each unit is one task. A worker runs `retryguard simulate … --unit K` and sends the file back, so the machines need the command
-(`--retryguard PATH`, the same version everywhere) and no shared folder. A unit whose worker dies is run again by another one. A unit
+(`--retryguard PATH`, the same version everywhere), of a sweep its file, and no shared folder. A unit whose worker dies is run again by another one. A unit
 that is in the folder already is not run again, so a driver that was stopped goes on where it was.
 `retryguard simulate merge results` joins them afterwards.
 """

@@ -22,6 +22,7 @@ use crate::output::{print, write};
   retryguard simulate tournament
   retryguard simulate tournament --draw 200 --seed 1 --ablate
   retryguard simulate tournament --draw 1000 --units 8 --unit 0 --out results
+  retryguard simulate scenario.yaml --units 8 --unit 0 --out results
   retryguard simulate merge results
   retryguard simulate scenario.yaml --replications 20 --out report")]
 pub(crate) struct Arguments {
@@ -57,9 +58,9 @@ pub(crate) struct Arguments {
     /// With `--draw`: the default policy with one part changed at a time, and what each part is worth.
     #[arg(long, requires = "draw", conflicts_with = "policies")]
     ablate: bool,
-    /// With `--draw`: divide the worlds into so many units of work, to run them on several machines. Without `--unit` this
-    /// prints which worlds each unit has.
-    #[arg(long, value_name = "N", requires = "draw")]
+    /// Divide the worlds of `--draw`, or those of the scenario's `sweep`, into so many units of work, to run them on several
+    /// machines. Without `--unit` this prints which worlds each unit has.
+    #[arg(long, value_name = "N")]
     units: Option<u32>,
     /// Run this unit only, from 0, and write its result into the folder of `--out`.
     #[arg(long, value_name = "K", requires = "units", requires = "out")]

@@ -12,4 +12,5 @@ pub mod scenario;
 pub mod simulate;
 pub mod table;
 pub mod tournament;
+mod units;
 pub mod verdict;

@@ -8,6 +8,7 @@ mod pictures;
 mod storms;
 mod strips;
 mod table;
+mod units;
 
 use retryguard_sim::{
     comparison::{Plan, Summary, compare, compare_until},
@@ -16,6 +17,7 @@ use retryguard_sim::{
 };
 
 pub use storms::Storms;
+pub(crate) use units::{Swept, is_sweep, merge};
 
 /// A scenario with its results.
 pub struct Outcome {

@@ -47,7 +47,7 @@ pub struct Simulation {
     pub draw: Option<u32>,
     /// Whether the default policy is run with one part changed at a time.
     pub ablate: bool,
-    /// How many units of work the draw is divided into.
+    /// How many units of work the draw, or the sweep, is divided into.
     pub units: Option<u32>,
     /// The unit that is run.
     pub unit: Option<u32>,
@@ -160,7 +160,42 @@ impl Simulation {
         }
     }
 
+    /// A unit of the scenario's sweep, or the plan of all units.
+    fn swept(&self, units: u32) -> Result<Answer, SimulationError> {
+        if self.until.is_some() || self.storms || !self.policies.is_empty() {
+            return Err(SimulationError::UnitsHaveNone);
+        }
+        let (mut scenario, texts) = Scenario::load_texts(&self.file)?;
+        if scenario.sweep.is_none() {
+            return Err(SimulationError::NoSweep);
+        }
+        self.choose(&mut scenario, &mut |_| ())?;
+        let plan = self.plan(scenario.replications)?;
+        let all = scenario::Swept {
+            scenario: &scenario,
+            texts: &texts,
+            path: shown(&self.file),
+            against: self.against.as_deref(),
+            units,
+        };
+        if !(1..=all.worlds()).contains(&units) {
+            return Err(SimulationError::Units(units, all.worlds()));
+        }
+        let (Some(unit), Some(folder)) = (self.unit, &self.out) else {
+            return Ok(Answer::Plain(all.text(plan.replications)));
+        };
+        if unit >= units {
+            return Err(SimulationError::Unit(unit, units - 1));
+        }
+        let runs = all.worlds_of(unit).len() * scenario.policies.len() * plan.replications as usize;
+        let text = with_bar(runs, |step| all.run(unit, &plan, step));
+        tournament::store(folder, &all.file(unit), &text)
+    }
+
     fn world(&self, tell: &mut dyn FnMut(String)) -> Result<Answer, SimulationError> {
+        if let Some(units) = self.units {
+            return self.swept(units);
+        }
         let mut scenario = Scenario::load(&self.file)?;
         self.choose(&mut scenario, tell)?;
         if self.storms {
@@ -226,6 +261,9 @@ impl Simulation {
     fn fleets(&self, mut file: Fleets) -> Result<Answer, SimulationError> {
         if self.until.is_some() || self.against.is_some() || self.storms {
             return Err(SimulationError::FleetsHaveNone);
+        }
+        if self.units.is_some() {
+            return Err(SimulationError::NoSweep);
         }
         if !self.policies.is_empty() {
             let known: Vec<String> = file.fleets.iter().map(|it| it.name.clone()).collect();

@@ -19,7 +19,8 @@ use crate::{
     verdict,
 };
 pub use draw::{Draw, draw};
-pub use units::{Units, merge};
+pub use units::Units;
+pub(crate) use units::merge;
 
 /// By how much of the oracle's goodput a policy must be better to be called so.
 const MARGIN: f64 = 0.01;

@@ -17,6 +17,7 @@ mod source;
 mod sweep;
 
 use std::{
+    collections::BTreeMap,
     fmt, fs, io,
     path::{Path, PathBuf},
     time::Duration,
@@ -70,6 +71,31 @@ pub struct Sweep {
     pub worlds: Vec<(String, World)>,
 }
 
+/// All that a scenario is made of, so that it can be read again elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Texts {
+    /// The name of its file, without the extension.
+    pub name: String,
+    /// Its own text.
+    pub scenario: String,
+    /// The files that it names, by their paths as they stand there.
+    pub named: BTreeMap<String, String>,
+}
+
+impl Texts {
+    /// The scenario.
+    ///
+    /// # Errors
+    /// Where it has mistakes.
+    pub fn read(&self) -> Result<Scenario, Diagnostics> {
+        let mut load = |file: &str| {
+            let text = self.named.get(file).cloned();
+            text.ok_or_else(|| "its text is missing".to_owned())
+        };
+        Scenario::parse(&self.scenario, &self.name, &mut load)
+    }
+}
+
 /// Why there is no scenario.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -113,16 +139,35 @@ impl Scenario {
     /// # Errors
     /// Where the file cannot be read or has mistakes.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
-        let text = fs::File::open(path)
-            .and_then(read_text)
-            .map_err(|error| ScenarioError::Unreadable(path.to_owned(), error))?;
+        Self::load_texts(path).map(|(scenario, _)| scenario)
+    }
+
+    /// The same, with the texts that were read.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn load_texts(path: &Path) -> Result<(Self, Texts), ScenarioError> {
+        let mut texts = Texts {
+            name: stem(path),
+            scenario: fs::File::open(path)
+                .and_then(read_text)
+                .map_err(|error| ScenarioError::Unreadable(path.to_owned(), error))?,
+            named: BTreeMap::new(),
+        };
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        let mut load =
-            |policy: &str| fs::read_to_string(folder.join(policy)).map_err(|error| error.to_string());
-        Self::parse(&text, &stem(path), &mut load).map_err(|mistakes| {
-            let mistakes = other_file(&text).unwrap_or(mistakes);
-            ScenarioError::Mistakes(path.to_owned(), mistakes)
-        })
+        let named = &mut texts.named;
+        let mut load = |file: &str| {
+            let text = fs::read_to_string(folder.join(file)).map_err(|error| error.to_string())?;
+            named.insert(file.to_owned(), text.clone());
+            Ok(text)
+        };
+        match Self::parse(&texts.scenario, &texts.name, &mut load) {
+            Ok(scenario) => Ok((scenario, texts)),
+            Err(mistakes) => {
+                let mistakes = other_file(&texts.scenario).unwrap_or(mistakes);
+                Err(ScenarioError::Mistakes(path.to_owned(), mistakes))
+            }
+        }
     }
 
     /// Reads a scenario, or reports every mistake in it at once. `name` is used where the file gives none.

@@ -359,6 +359,53 @@ fn units_of_a_draw_joined_are_the_draw() {
 }
 
 #[test]
+fn units_of_a_sweep_joined_are_the_sweep() {
+    let folder = scratch("simulate").join("swept");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("swept.yaml");
+    let text = "duration: 20s\nservices:\n  store: {workers: 2, time: {exponential: 50ms}, errors: 10%}\nclients:\n  people: {calls: store, rate: 20}\n\
+                policies: [none, own.yaml]\nsweep: {key: clients.people.rate, values: [10, 30]}\n";
+    fs::write(&file, text).unwrap();
+    fs::write(folder.join("own.yaml"), "defaults: {maxRetries: 1}\n").unwrap();
+    let (file, out) = (
+        file.to_string_lossy().into_owned(),
+        folder.join("results").to_string_lossy().into_owned(),
+    );
+    let asked = [file.as_str(), "--replications", "3", "--against", "none"];
+    let (plan, talk, code) = retryguard(&[&asked[..], &["--units", "2"]].concat());
+    assert_eq!(code, Some(0), "{talk}");
+    assert!(
+        plan.contains("unit 1: worlds 1 to 2 (clients.people.rate = 10 to clients.people.rate = 30)"),
+        "{plan}"
+    );
+    for unit in ["1", "0"] {
+        let unit = ["--units", "2", "--unit", unit, "--out", &out];
+        let (_, talk, code) = retryguard(&[&asked[..], &unit].concat());
+        assert_eq!(code, Some(0), "{talk}");
+    }
+    for form in [&[][..], &["--json"], &["--csv"]] {
+        let (merged, talk, code) = retryguard(&[&["merge", &out][..], form].concat());
+        assert_eq!(code, Some(0), "{talk}");
+        assert_eq!(merged, retryguard(&[&asked[..], form].concat()).0);
+    }
+    let one = small("one-world");
+    for (arguments, told) in [
+        (vec![one.as_str(), "--units", "2"], "the file has no `sweep`"),
+        (vec![&file, "--units", "4"], "give a number from 1 to 3"),
+        (
+            vec![&file, "--units", "2", "--policy", "none"],
+            "write the policies into the file",
+        ),
+        (vec!["tournament", "--units", "2"], "--units belongs to --draw"),
+    ] {
+        let (_, talk, code) = retryguard(&arguments);
+        assert_eq!(code, Some(2), "{talk}");
+        assert!(talk.contains(told), "{talk}");
+    }
+}
+
+#[test]
 fn the_number_of_threads_changes_no_byte() {
     let file = small("threads");
     let fleets = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/safe-clients.yaml");

@@ -25,6 +25,19 @@ pub enum SimulationError {
     /// Storms are counted in one world.
     #[error("--storms: the scenario has a `sweep`; remove one of the two")]
     SweepStorms,
+    /// The catalogue of worlds is not divided.
+    #[error("--units belongs to --draw N, or to a scenario file with a `sweep`")]
+    UnitsOfDraw,
+    /// Only many worlds are divided.
+    #[error(
+        "--units: the file has no `sweep`; units divide the worlds of a sweep, or of `retryguard simulate tournament --draw N`"
+    )]
+    NoSweep,
+    /// What a unit of a sweep cannot do.
+    #[error(
+        "--units of a sweep goes without --policy, --until-ci and --storms; write the policies into the file"
+    )]
+    UnitsHaveNone,
     /// A world without faults has no storm.
     #[error(
         "--storms: the scenario has no `faults`, so there is nothing to recover from; add the fault that starts the storm"

@@ -9,6 +9,7 @@ use retryguard_sim::{
 };
 
 use super::{Answer, Simulation, SimulationError, report, with_bar};
+use crate::{scenario, units};
 
 impl Simulation {
     /// Runs the tournament, or a draw of worlds, or one unit of a draw.
@@ -34,6 +35,9 @@ impl Simulation {
         }
         let plan = self.plan(1)?;
         let Some(count) = self.draw else {
+            if self.units.is_some() {
+                return Err(SimulationError::UnitsOfDraw);
+            }
             let result = with_bar(report::runs(&client_policies, &plan), |step| {
                 report::run(&client_policies, &plan, step)
             });
@@ -74,9 +78,7 @@ impl Simulation {
         }
         let runs = all.worlds_of(unit).len() * client_policies.len() * plan.replications as usize;
         let text = with_bar(runs, |step| all.run(unit, client_policies, &plan, step));
-        let path = folder.join(all.file(unit));
-        store(folder, &path, &text)?;
-        Ok(Answer::Plain(format!("wrote {}\n", path.display())))
+        store(folder, &all.file(unit), &text)
     }
 
     /// Joins the units in a folder.
@@ -100,18 +102,25 @@ impl Simulation {
             }
         }
         files.sort();
-        let (draw, ablation) =
-            report::merge(&files).map_err(|wrong| SimulationError::Merge(folder.to_owned(), wrong))?;
+        let wrong = |told| SimulationError::Merge(folder.to_owned(), told);
+        let all = units::collected(&files).map_err(wrong)?;
+        if scenario::is_sweep(&all.plan) {
+            let (outcome, path) = scenario::merge(&all).map_err(wrong)?;
+            return Ok(Answer::Scenario(Box::new(outcome), path));
+        }
+        let (draw, ablation) = report::merge(&all).map_err(wrong)?;
         Ok(Answer::Draw(draw, ablation))
     }
 }
 
 /// Writes a file whole or not at all, so that a unit that is killed leaves nothing that looks like a result.
-fn store(folder: &Path, path: &Path, text: &str) -> Result<(), SimulationError> {
+pub(super) fn store(folder: &Path, name: &str, text: &str) -> Result<Answer, SimulationError> {
+    let path = folder.join(name);
     fs::create_dir_all(folder)
         .map_err(|error| SimulationError::File("make the folder", folder.to_owned(), error))?;
     let unfinished = path.with_extension(format!("{}.part", std::process::id()));
     fs::write(&unfinished, text)
-        .and_then(|()| fs::rename(&unfinished, path))
-        .map_err(|error| SimulationError::File("write", path.to_owned(), error))
+        .and_then(|()| fs::rename(&unfinished, &path))
+        .map_err(|error| SimulationError::File("write", path.clone(), error))?;
+    Ok(Answer::Plain(format!("wrote {}\n", path.display())))
 }

@@ -12,6 +12,7 @@ use retryguard_sim::{
 use serde_json::{Value, json};
 
 use super::draw::Draw;
+use crate::units::{Collected, damaged, file, items_of, text};
 
 /// What all units of a draw have in common.
 #[derive(Debug, Clone, Copy)]
@@ -24,17 +25,11 @@ pub struct Units {
     pub ablation: bool,
 }
 
-/// The key that says that a file is a unit's result, with the version of its form.
-const MARK: &str = "retryguardUnit";
-const FORM: u64 = 1;
-
 impl Units {
     /// The numbers of the worlds of a unit.
     #[must_use]
     pub fn worlds_of(&self, unit: u32) -> Range<u32> {
-        let place = |unit: u32| u64::from(self.worlds) * u64::from(unit) / u64::from(self.units.max(1));
-        let number = |unit| u32::try_from(place(unit)).unwrap_or(self.worlds);
-        number(unit)..number(unit + 1)
+        items_of(self.worlds, self.units, unit)
     }
 
     /// What each unit runs, for a person who plans.
@@ -56,7 +51,7 @@ impl Units {
     /// The name of a unit's file.
     #[must_use]
     pub fn file(&self, unit: u32) -> String {
-        format!("unit-{unit:05}-of-{:05}.json", self.units)
+        file(unit, self.units)
     }
 
     /// Runs a unit; the text is its file.
@@ -81,72 +76,30 @@ impl Units {
         };
         let policy =
             |it: &ClientPolicy| json!({"name": it.name, "digest": it.digest(), "foreign": is_foreign(it)});
-        let all = json!({
-            MARK: FORM,
-            "plan": {
-                "version": env!("CARGO_PKG_VERSION"),
-                "seed": plan.seed.0,
-                "replications": plan.replications,
-                "worlds": self.worlds,
-                "units": self.units,
-                "ablation": self.ablation,
-                "policies": client_policies.iter().map(policy).collect::<Vec<_>>(),
-            },
-            "unit": unit,
-            // Bits, because a decimal number need not come back as the same one.
-            "scores": report.result.rows.iter().map(row).collect::<Vec<_>>(),
+        let plan = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "seed": plan.seed.0,
+            "replications": plan.replications,
+            "worlds": self.worlds,
+            "units": self.units,
+            "ablation": self.ablation,
+            "policies": client_policies.iter().map(policy).collect::<Vec<_>>(),
         });
-        format!("{all}\n")
+        // Bits, because a decimal number need not come back as the same one.
+        let scores: Vec<Value> = report.result.rows.iter().map(|it| json!(row(it))).collect();
+        text(&plan, unit, &scores)
     }
 }
 
-/// The result of a draw whose units were run one by one, and whether it is an ablation. `files` are their names and texts, in any
-/// order.
+/// The result of a draw whose units were run one by one, and whether it is an ablation.
 ///
 /// # Errors
-///
-/// Where a file is not a unit's result, units of different plans are mixed, or one is missing or there twice.
-pub fn merge(files: &[(String, String)]) -> Result<(Draw, bool), String> {
-    let mut found: Vec<(&str, Part)> = Vec::new();
-    for (name, text) in files {
-        found.push((name, part(name, text)?));
-    }
-    let Some((first_name, first)) = found.first() else {
-        return Err("there is no unit-*.json in the folder; run `--unit K --out DIR` first".to_owned());
-    };
-    if let Some((name, other)) = found.iter().find(|(_, part)| part.plan != first.plan) {
-        let key = different(&first.plan, &other.plan);
-        return Err(format!(
-            "{name} and {first_name} belong to different plans: `{key}` is not the same; keep the units of one plan in a folder"
-        ));
-    }
-    let plan = read_plan(&first.plan).ok_or_else(|| damaged(first_name))?;
-    let mut scores: Vec<Option<(&str, &[Value])>> = vec![None; plan.units.units as usize];
-    for (name, part) in &found {
-        let place = scores
-            .get_mut(usize::try_from(part.unit).unwrap_or(usize::MAX))
-            .ok_or_else(|| format!("{name} is unit {} of a plan with {}", part.unit, plan.units.units))?;
-        if let Some((other, _)) = place.replace((name, &part.scores)) {
-            return Err(format!(
-                "{name} and {other} are both unit {}; remove one of them",
-                part.unit
-            ));
-        }
-    }
-    let missing: Vec<String> = (0..plan.units.units)
-        .filter(|unit| scores[*unit as usize].is_none())
-        .map(|unit| unit.to_string())
-        .collect();
-    if !missing.is_empty() {
-        return Err(format!(
-            "{} of {} units are missing: {}; run each with `--unit K`, the others are kept",
-            missing.len(),
-            plan.units.units,
-            missing.join(", ")
-        ));
-    }
+/// Where a file is damaged.
+pub(crate) fn merge(all: &Collected) -> Result<(Draw, bool), String> {
+    let first = || all.units.first().map_or("", |(name, _)| name.as_str());
+    let plan = read_plan(&all.plan).ok_or_else(|| damaged(first()))?;
     let mut rows = Vec::new();
-    for (unit, (name, scores)) in (0..).zip(scores.into_iter().flatten()) {
+    for (unit, (name, scores)) in (0..).zip(&all.units) {
         let worlds = plan.units.worlds_of(unit);
         if worlds.len() != scores.len() {
             return Err(damaged(name));
@@ -157,45 +110,6 @@ pub fn merge(files: &[(String, String)]) -> Result<(Draw, bool), String> {
         }
     }
     Ok((plan.draw(rows), plan.units.ablation))
-}
-
-/// A unit's file.
-struct Part {
-    plan: Value,
-    unit: u64,
-    scores: Vec<Value>,
-}
-
-fn part(name: &str, text: &str) -> Result<Part, String> {
-    let mut all: Value = serde_json::from_str(text)
-        .map_err(|error| format!("{name} is not complete JSON ({error}); run its unit again"))?;
-    if all[MARK] != FORM {
-        return Err(format!(
-            "{name} is not the result of a unit; remove it from the folder"
-        ));
-    }
-    let scores = all["scores"].as_array_mut().map(std::mem::take);
-    match (all["unit"].as_u64(), scores) {
-        (Some(unit), Some(scores)) => Ok(Part {
-            plan: all["plan"].take(),
-            unit,
-            scores,
-        }),
-        _ => Err(damaged(name)),
-    }
-}
-
-fn damaged(name: &str) -> String {
-    format!("{name} is damaged; run its unit again")
-}
-
-/// The first key in which two plans differ.
-fn different(one: &Value, other: &Value) -> String {
-    let keys = one.as_object().into_iter().flatten();
-    keys.filter(|(key, value)| other[key.as_str()] != **value)
-        .map(|(key, _)| key.clone())
-        .next()
-        .unwrap_or_default()
 }
 
 struct ReadPlan {
@@ -270,7 +184,7 @@ mod tests {
     use retryguard_sim::client_policy::named;
 
     use super::*;
-    use crate::tournament::draw;
+    use crate::{tournament::draw, units::collected};
 
     const PLAN: Plan = Plan {
         seed: Seed(5),
@@ -302,6 +216,10 @@ mod tests {
                 )
             })
             .collect()
+    }
+
+    fn merge(files: &[(String, String)]) -> Result<(Draw, bool), String> {
+        super::merge(&collected(files)?)
     }
 
     fn error(files: &[(String, String)]) -> String {

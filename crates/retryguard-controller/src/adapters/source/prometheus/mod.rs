@@ -120,7 +120,7 @@ impl Prometheus {
                             tallies[*target].add(role, bound, point.value);
                         }
                         QueryKind::Age => {
-                            ages[*target] = Duration::try_from_secs_f64(point.value.max(0.0)).ok()
+                            ages[*target] = Duration::try_from_secs_f64(point.value.max(0.0)).ok();
                         }
                     }
                 }

@@ -5,7 +5,10 @@ use std::{fmt::Write as _, time::Duration};
 use retryguard_core::Instant;
 use serde_json::{Value, json};
 
-use crate::domain::replay::{Outcome, Replay};
+use crate::domain::{
+    replay::{Outcome, Replay},
+    target::TargetName,
+};
 
 const HEAD: [&str; 8] = [
     "target",
@@ -171,8 +174,25 @@ pub fn replay(replay: &Replay, recorded: Duration) -> String {
             let _ = writeln!(out, "    {:>8.1} s  {}: {reason}", seconds(*at), state.as_str());
         }
     }
+    let unknown = replay.unknown();
+    if unknown.len() > 0 {
+        let names: Vec<&str> = replay
+            .unknown()
+            .take(MOST_NAMES)
+            .map(TargetName::as_str)
+            .collect();
+        let _ = writeln!(
+            out,
+            "only in the recording, so not replayed: {}{}; their names must stand under `targets`",
+            names.join(", "),
+            if unknown.len() > MOST_NAMES { ", …" } else { "" }
+        );
+    }
     out
 }
+
+/// The most targets that are named in one line.
+const MOST_NAMES: usize = 5;
 
 /// The same as JSON.
 #[must_use]
@@ -181,7 +201,8 @@ pub fn replay_json(replay: &Replay, recorded: Duration) -> Value {
         .outcomes()
         .map(|(name, outcome)| (name.as_str().to_owned(), everything(outcome)))
         .collect();
-    json!({"seconds": recorded.as_secs_f64(), "targets": targets})
+    let unknown: Vec<&str> = replay.unknown().map(TargetName::as_str).collect();
+    json!({"seconds": recorded.as_secs_f64(), "targets": targets, "notReplayed": unknown})
 }
 
 fn everything(outcome: &Outcome) -> Value {

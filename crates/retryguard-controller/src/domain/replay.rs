@@ -4,7 +4,10 @@
 //! guard wanted them off, and how many of them succeeded where the source says so: what would have been saved, and what would
 //! have been lost.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use retryguard_core::{Instant, guard::State};
 
@@ -19,11 +22,16 @@ use crate::domain::{
 /// The most decisions of one target that are listed; more are only counted.
 pub const MOST_DECISIONS: usize = 1_000;
 
+/// The most targets that are remembered of those that only the recording has.
+const MOST_UNKNOWN: usize = 1_000;
+
 /// A replay of one recording.
 #[derive(Debug)]
 pub struct Replay {
     limits: Limits,
     targets: BTreeMap<TargetName, Replayed>,
+    /// Targets of the recording that the configuration does not have.
+    unknown: BTreeSet<TargetName>,
     now: Option<Instant>,
 }
 
@@ -72,6 +80,7 @@ impl Replay {
         Self {
             limits,
             targets,
+            unknown: BTreeSet::new(),
             now: None,
         }
     }
@@ -87,8 +96,15 @@ impl Replay {
         for reading in readings {
             if let Some(replayed) = self.targets.get_mut(&reading.target) {
                 replayed.read(reading, &self.limits, now);
+            } else if self.unknown.len() < MOST_UNKNOWN && !self.unknown.contains(&reading.target) {
+                self.unknown.insert(reading.target.clone());
             }
         }
+    }
+
+    /// The targets of the recording that the configuration does not have. Nothing was decided about them.
+    pub fn unknown(&self) -> impl ExactSizeIterator<Item = &TargetName> {
+        self.unknown.iter()
     }
 
     /// What became of each target.
@@ -226,6 +242,20 @@ mod tests {
         let (off, back) = (outcome.decisions[0].0, outcome.decisions.last().unwrap().0);
         assert_eq!(back, Instant::from_secs(19 + 55));
         assert_eq!(outcome.restricted, back.since(off));
+    }
+
+    /// A recording of targets with other names looked like one in which nothing happened.
+    #[test]
+    fn targets_that_only_the_recording_has_are_named_once() {
+        let mut replay = Replay::new(vec![target()], Limits::default());
+        for second in 0..3 {
+            let mut other = reading(90, None);
+            other.target = TargetName::new("orders");
+            replay.round(&[reading(0, None), other], Instant::from_secs(second));
+        }
+        let unknown: Vec<&str> = replay.unknown().map(TargetName::as_str).collect();
+        assert_eq!(unknown, ["orders"]);
+        assert_eq!(replay.outcomes().count(), 1);
     }
 
     #[test]

@@ -15,7 +15,8 @@ pub(super) struct Machine<'p> {
     transition_rewards: Vec<Vec<(usize, Item)>>,
     // Scratch.
     enabled: Vec<Vec<usize>>,
-    choice: Vec<usize>,
+    commands: Odometer,
+    updates: Odometer,
     successor: Vec<i64>,
 }
 
@@ -79,7 +80,8 @@ impl<'p> Machine<'p> {
             state_rewards,
             transition_rewards,
             enabled: vec![Vec::new(); width],
-            choice: Vec::new(),
+            commands: Odometer::default(),
+            updates: Odometer::default(),
             successor: vec![0; program.variables.len()],
         }
     }
@@ -115,16 +117,17 @@ impl<'p> Machine<'p> {
             }
             let mut group_rate = 0.0;
             let enabled = &self.enabled[..group.parts.len()];
-            let mut combination = Odometer::new(&mut self.choice, enabled.iter().map(Vec::len));
-            while let Some(choice) = combination.current() {
+            self.commands.start(enabled.iter().map(Vec::len));
+            while let Some(choice) = self.commands.current() {
                 let commands = || {
                     choice
                         .iter()
                         .enumerate()
                         .map(|(part, index)| &group.parts[part][enabled[part][*index]])
                 };
-                group_rate += joint(program, state, commands, &mut self.successor, &mut visit)?;
-                combination.advance();
+                let (updates, successor) = (&mut self.updates, &mut self.successor);
+                group_rate += joint(program, state, commands, updates, successor, &mut visit)?;
+                self.commands.advance();
             }
             any |= group_rate > 0.0;
             for (items, sum) in self.transition_rewards.iter().zip(earned.iter_mut()) {
@@ -151,11 +154,11 @@ fn joint<'c, C: Iterator<Item = &'c Command> + Clone>(
     program: &Program,
     state: &[i64],
     commands: impl Fn() -> C,
+    combination: &mut Odometer,
     successor: &mut [i64],
     visit: &mut impl FnMut(&mut [i64], f64) -> Result<(), Error>,
 ) -> Result<f64, Error> {
-    let mut places = Vec::new();
-    let mut combination = Odometer::new(&mut places, commands().map(|c| c.updates.len()));
+    combination.start(commands().map(|c| c.updates.len()));
     let mut total = 0.0;
     while let Some(choice) = combination.current() {
         successor.copy_from_slice(state);
@@ -277,23 +280,21 @@ fn item(written: &RewardItem) -> Item {
     }
 }
 
-/// Every combination of one place from each of several lists.
-struct Odometer<'a> {
-    places: &'a mut Vec<usize>,
+/// Every combination of one place from each of several lists. It is used again and again, because a state space has millions.
+#[derive(Default)]
+struct Odometer {
+    places: Vec<usize>,
     sizes: Vec<usize>,
     done: bool,
 }
 
-impl<'a> Odometer<'a> {
-    fn new(places: &'a mut Vec<usize>, sizes: impl Iterator<Item = usize>) -> Odometer<'a> {
-        let sizes: Vec<usize> = sizes.collect();
-        places.clear();
-        places.resize(sizes.len(), 0);
-        Odometer {
-            done: sizes.contains(&0),
-            places,
-            sizes,
-        }
+impl Odometer {
+    fn start(&mut self, sizes: impl Iterator<Item = usize>) {
+        self.sizes.clear();
+        self.sizes.extend(sizes);
+        self.places.clear();
+        self.places.resize(self.sizes.len(), 0);
+        self.done = self.sizes.contains(&0);
     }
 
     fn current(&self) -> Option<&[usize]> {

@@ -198,10 +198,7 @@ pub fn calibrate(observed: &Observed, known: &Known) -> Result<Calibrated, Calib
         );
     }
     if shape.queue.is_none() {
-        notes.push(
-            "no request was rejected for load: the queue is taken to be unlimited. Write `queue:` where you know better"
-                .to_owned(),
-        );
+        notes.push(queue_note(&shape));
     }
     let fit = fitted(observed, known, &shape)?;
     Ok(Calibrated {
@@ -210,6 +207,22 @@ pub fn calibrate(observed: &Observed, known: &Known) -> Result<Calibrated, Calib
         notes,
     })
 }
+
+/// Why the queue is unlimited. Failures of the calmest windows are taken for errors, so that of a service that was never calm its
+/// rejections are.
+fn queue_note(shape: &Shape) -> String {
+    let percent = 100.0 * shape.errors;
+    if shape.errors > NEVER_CALM {
+        return format!(
+            "{percent:.0} % of the requests failed in the calmest windows, too: they are taken for errors whatever the load, and the \
+             queue is taken to be unlimited. If the service rejected them for load, observe a calm time as well, and give --workers"
+        );
+    }
+    "failures did not rise with the load: the queue is taken to be unlimited. Write `queue:` where you know better".to_owned()
+}
+
+/// So many failures at the calmest time are more likely rejections than errors.
+const NEVER_CALM: f64 = 0.05;
 
 /// A number of workers or places from an estimate.
 #[expect(

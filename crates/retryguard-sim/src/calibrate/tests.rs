@@ -94,6 +94,22 @@ fn a_saturated_service_is_recognised_and_predicted_at_other_loads() {
     }
 }
 
+/// A fifth was rejected all the time, and a note said that no request was.
+#[test]
+fn a_service_that_was_never_calm_is_called_so() {
+    let seen = requests(6, 40, &[(120.0, 75.0)]);
+    let observed = read_csv(&seen, Duration::from_secs(10)).unwrap();
+    let result = calibrate(&observed, &known()).unwrap();
+    assert!(
+        result
+            .notes
+            .iter()
+            .any(|note| note.contains("failed in the calmest windows")),
+        "{:?}",
+        result.notes
+    );
+}
+
 #[test]
 fn without_saturation_the_workers_are_searched_for() {
     let seen = requests(6, 1000, &[(120.0, 30.0), (120.0, 52.0)]);

@@ -16,7 +16,8 @@
 //!    for which a retry is worth sending. Clearly above: retries are allowed. Clearly below: they are suspended but for
 //!    short tests. Unclear: they are limited to the ordinary budget.
 //! 5. Where attempts clearly fail more often while answers are slow, failures come from load (see [`Dependence`]) and
-//!    retries are suspended: a queue that lasts longer than a slot hides the harm from the measurement.
+//!    retries are suspended: a queue that lasts longer than a slot hides the harm from the measurement. That holds as long as a good
+//!    part of the failures is of a kind that load can cause.
 //! 6. While few attempts fail there is nothing to decide, and nothing is put off.
 
 use std::time::Duration;
@@ -178,6 +179,8 @@ const TRIED: u8 = 2;
 /// A gain is never above the share of retries that succeed, and below it wherever one displaces another request. So far
 /// above the price that share must be.
 const MARGIN: f64 = 0.1;
+/// Failures come from load only where at least this share of the recent ones may speak of load.
+const LOADED: f64 = 0.3;
 /// How unsure the guess is that stands before any measurement.
 const GUESS_ERROR: f64 = 0.4;
 /// The part of a slot whose attempts do not count, as a divisor.
@@ -422,9 +425,11 @@ impl Machine {
         Some(Decision { from, to, reason })
     }
 
-    /// Whether attempts clearly fail more often while answers are slow.
+    /// Whether attempts clearly fail more often while answers are slow. Where most failures are of a kind that no load causes,
+    /// retries are there for those, whatever the others come from.
     fn comes_from_load(&self) -> bool {
-        self.known().dependence.is_clear()
+        let known = self.known();
+        known.dependence.is_clear() && known.loaded >= LOADED
     }
 
     #[cold]
@@ -493,7 +498,7 @@ impl Machine {
         } else if known.succeeding < price / 4.0 {
             // Hardly anything succeeds: no retry can add more than that, whatever was guessed before the first one ended.
             State::Off
-        } else if known.dependence.is_clear() {
+        } else if self.comes_from_load() {
             State::Off
         } else if above > CLEAR_HELP && known.retried >= TRIED {
             State::On

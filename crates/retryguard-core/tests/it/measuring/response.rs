@@ -218,6 +218,31 @@ fn failures_that_come_with_slow_answers_suspend_retries() {
     assert!(changes.iter().any(by_load), "{changes:?}");
 }
 
+/// A surge is over, and what fails since then is the target's own fault. Retries stayed suspended for as long as the client
+/// remembered the surge.
+#[test]
+fn failures_that_no_load_causes_are_retried_after_a_surge() {
+    const OVER: u64 = 60_000;
+    let is_slow = |started: u64| started < OVER && started / 1000 % 2 == 1;
+    let latency = |started| if is_slow(started) { 4 * LATENCY } else { LATENCY };
+    let fails = |started: u64, chance: &mut SplitMix| {
+        let (share, kind) = match started {
+            OVER.. => (25, FailureKind::Fault),
+            _ if is_slow(started) => (60, FailureKind::Overload),
+            _ => (5, FailureKind::Overload),
+        };
+        if chance.happens(Ratio::percent(share)) {
+            failed(kind)
+        } else {
+            Outcome::Success
+        }
+    };
+    let (target, ..) = run_with(CLOCK, OVER / 1000, latency, fails);
+    assert_eq!(target.guard_state(), guard::State::Off);
+    let (target, ..) = run_with(CLOCK, OVER / 1000 + 3, latency, fails);
+    assert_eq!(target.guard_state(), guard::State::On);
+}
+
 /// How unsure the guess of the gain is after timeouts beside answers that take 300 of 1000 ms, where answers are late from this share
 /// on.
 fn error_of_guess(late: Option<u32>) -> f64 {

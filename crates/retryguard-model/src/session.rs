@@ -240,15 +240,25 @@ impl Session<'_> {
         wanted
     }
 
+    /// A chain of equal levels, and how it came about.
+    fn levelled(&self, wanted: &Wanted) -> Option<(Chain, Reduction)> {
+        if let Some(mut reduction) = Reduction::with_end_out_of_reach(self.program, wanted)
+            && let Ok(chain) = build(self.program, wanted, &reduction, self.options)
+            && reduction.confirm(self.program, &chain)
+        {
+            return Some((chain, reduction));
+        }
+        let mut reduction = Reduction::find(self.program, wanted, true);
+        reduction.level.as_ref()?;
+        let chain = self.build_confirmed(wanted, &mut reduction).ok()?;
+        Some((chain, reduction))
+    }
+
     /// The way of equal levels, where all questions are rewards or probabilities of reaching one target. Anything that goes
     /// wrong on it may be due to states that only the levels together, not the model, can reach: then it is not taken.
     fn by_levels(&self, questions: &[Question<'_>], wanted: &Wanted) -> Result<Option<Vec<Answer>>, Error> {
         let watch = Stopwatch::start();
-        let mut reduction = Reduction::find(self.program, wanted, true);
-        if reduction.level.is_none() {
-            return Ok(None);
-        }
-        let Ok(chain) = self.build_confirmed(wanted, &mut reduction) else {
+        let Some((chain, reduction)) = self.levelled(wanted) else {
             return Ok(None);
         };
         let build_seconds = watch.seconds();

@@ -170,7 +170,7 @@ impl Expr {
     clippy::cast_possible_truncation,
     reason = "the bounds are checked just above the cast"
 )]
-fn whole(value: f64) -> Result<i64, Fault> {
+pub(super) fn whole(value: f64) -> Result<i64, Fault> {
     const LIMIT: f64 = 9.0e18;
     if value.is_nan() {
         Err(Fault::NotANumber)

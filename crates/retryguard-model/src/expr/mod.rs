@@ -6,10 +6,12 @@
 mod eval;
 mod integers;
 mod interval;
+mod settled;
 mod simplify;
 
 pub(crate) use eval::Fault;
 pub(crate) use interval::{Interval, Maybe, Vague};
+pub(crate) use settled::Within;
 
 /// A double that can be compared and hashed by its bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

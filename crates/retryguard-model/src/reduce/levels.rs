@@ -14,14 +14,15 @@ use crate::program::Program;
 /// Counters longer than this are left alone: every height is solved once.
 const MAX_LEVELS: u64 = 1_000_000;
 
-/// The counter that saves most.
-pub(super) fn find(program: &Program, joint: &Joint) -> Option<Level> {
+/// The counter that saves most, of all but those to `spare`.
+pub(super) fn find(program: &Program, joint: &Joint, spare: &[usize]) -> Option<Level> {
     // Without a place to stop, every height is part of the question.
     joint.stop.as_ref()?;
     if program.init.is_some() {
         return None;
     }
     (0..program.variables.len())
+        .filter(|variable| !spare.contains(variable))
         // A counter that nothing reads is forgotten instead: its every height would be solved for nothing.
         .filter(|variable| !classes::unread(program, joint, *variable))
         .filter_map(|variable| of(program, joint, variable))
@@ -30,25 +31,11 @@ pub(super) fn find(program: &Program, joint: &Joint) -> Option<Level> {
 }
 
 fn of(program: &Program, joint: &Joint, variable: usize) -> Option<Level> {
+    if !possible(program, joint, variable) {
+        return None;
+    }
     let declared = &program.variables[variable];
-    let distance = declared.high.abs_diff(declared.init);
-    if declared.boolean || !(3..MAX_LEVELS).contains(&distance) {
-        return None;
-    }
     let commands = touching(joint, variable);
-    // At a glance: a counter is assigned something, and nothing that ignores its own value.
-    let counted = commands.iter().any(|c| joint.commands[*c].assigns(variable))
-        && commands.iter().all(|c| {
-            joint.commands[*c].alternatives.iter().all(|alternative| {
-                alternative
-                    .assignments
-                    .iter()
-                    .all(|(v, expr)| *v != variable || expr.reads(variable))
-            })
-        });
-    if !counted {
-        return None;
-    }
     let mut known: FxHashMap<Option<Signature>, u32> = FxHashMap::default();
     let mut class = Vec::new();
     let mut representatives = Vec::new();
@@ -94,6 +81,25 @@ fn of(program: &Program, joint: &Joint, variable: usize) -> Option<Level> {
         representatives,
         above,
     })
+}
+
+/// At a glance: a counter is assigned something, and nothing that ignores its own value.
+pub(super) fn possible(program: &Program, joint: &Joint, variable: usize) -> bool {
+    let declared = &program.variables[variable];
+    let distance = declared.high.abs_diff(declared.init);
+    if declared.boolean || !(3..MAX_LEVELS).contains(&distance) {
+        return false;
+    }
+    let commands = touching(joint, variable);
+    commands.iter().any(|c| joint.commands[*c].assigns(variable))
+        && commands.iter().all(|c| {
+            joint.commands[*c].alternatives.iter().all(|alternative| {
+                alternative
+                    .assignments
+                    .iter()
+                    .all(|(v, expr)| *v != variable || expr.reads(variable))
+            })
+        })
 }
 
 /// Whether every state of this height is one to stop in.

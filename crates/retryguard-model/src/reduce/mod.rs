@@ -17,6 +17,7 @@ mod dead;
 mod levels;
 mod ranges;
 mod reword;
+mod runs;
 mod signature;
 mod symmetry;
 mod unreached;
@@ -50,20 +51,42 @@ impl Reduction {
             return Reduction::default();
         };
         let program = &ranges::narrow(program, &mut joint);
-        let level = if with_levels {
-            levels::find(program, &joint)
-        } else {
-            None
+        let level = match with_levels {
+            true => levels::find(program, &joint, &[]),
+            false => None,
         };
+        Reduction::beside(program, &joint, level)
+    }
+
+    /// With the levels of a counter that decides the question, where there is another one that only rises and whose end may be out of reach:
+    /// if that is proven, its values are one value, which is far better than levels. `None` where there are no two such counters.
+    pub(crate) fn with_end_out_of_reach(program: &Program, wanted: &Wanted) -> Option<Reduction> {
+        let mut joint = signature::Joint::new(program, wanted)?;
+        let program = &ranges::narrow(program, &mut joint);
+        let decides = |variable: usize| joint.stop.as_ref().is_some_and(|stop| stop.reads(variable));
+        let ends: Vec<usize> = unreached::find(program, &joint, decides)
+            .iter()
+            .map(|end| end.variable)
+            .filter(|variable| levels::possible(program, &joint, *variable))
+            .collect();
+        if ends.is_empty() {
+            return None;
+        }
+        let level = levels::find(program, &joint, &ends)?;
+        let reduction = Reduction::beside(program, &joint, Some(level));
+        let taken = |end: &usize| reduction.unreached.iter().any(|found| found.variable == *end);
+        ends.iter().all(taken).then_some(reduction)
+    }
+
+    /// All others beside the levels that were chosen.
+    fn beside(program: &Program, joint: &signature::Joint, level: Option<Level>) -> Reduction {
         let skip = level.as_ref().map(|level| level.variable);
-        let mut classes = classes::find(program, &joint, skip);
+        let mut classes = classes::find(program, joint, skip);
         let few = |variable: usize| {
             let known = classes.iter().find(|found| found.variable == variable);
             known.is_some_and(|found| found.after <= FEW)
         };
-        let unreached = unreached::find(program, &joint, |variable| {
-            Some(variable) == skip || few(variable)
-        });
+        let unreached = unreached::find(program, joint, |variable| Some(variable) == skip || few(variable));
         classes.retain(|found| unreached.iter().all(|end| end.variable != found.variable));
         // A variable of which one value is left needs no second reason.
         let settled: Vec<usize> = classes
@@ -71,9 +94,9 @@ impl Reduction {
             .filter(|c| c.after == 1)
             .map(|c| c.variable)
             .collect();
-        let mut dead = dead::find(program, &joint, skip);
+        let mut dead = dead::find(program, joint, skip);
         dead.retain(|found| !settled.contains(&found.variable));
-        let orbits = symmetry::find(program, &joint, skip);
+        let orbits = symmetry::find(program, joint, skip);
         let name = |variable: usize| program.variables[variable].name.as_str();
         let mut notes = Vec::new();
         if let Some(level) = &level {

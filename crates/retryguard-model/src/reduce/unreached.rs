@@ -6,14 +6,12 @@
 //! the counter has risen through the whole run without being set back. [`Unreached::proven`] bounds the probability of that on the
 //! chain itself. Where the bound is not small enough, the session builds the chain without this reduction.
 
-use super::signature::{Joint, Residue, Target, touching};
+use super::runs::{self, Lead, Place};
+use super::signature::{Joint, touching};
 use crate::chain::{Chain, Rises};
-use crate::expr::Expr;
 use crate::program::Program;
-use crate::solve;
+use crate::solve::{self, Again};
 
-/// Ranges longer than this are left alone.
-const MAX_VALUES: u64 = 100_000;
 /// Shorter runs are hardly ever proven to be out of reach: most of them are the phases of timers, which are meant to end.
 const LEAST_RUN: i64 = 300;
 /// The decimal logarithm of the largest accepted probability of reaching the end, each time that the counter enters the run.
@@ -52,7 +50,8 @@ impl Unreached {
     /// The decimal logarithm of a bound on the probability that the counter, once in the run, rises to its end before it is set back
     /// or the question is decided. `None` where no bound that is small enough was found.
     ///
-    /// With `q` the largest probability of one more rise after a rise, `n` rises in a row have at most the probability `q^(n-1)`.
+    /// With `q` the largest probability of one more rise after a rise, `n` rises in a row have at most the probability `q^(n-1)`. In a chain
+    /// of levels, with `q` that of one more rise on the same level, see [`within_levels`].
     pub(crate) fn proven(&self, chain: &Chain, rises: &Rises) -> Option<f64> {
         if rises.unclear {
             return None;
@@ -60,10 +59,33 @@ impl Unreached {
         if rises.moves.is_empty() {
             return Some(f64::NEG_INFINITY);
         }
-        let exponent = |q: f64| (self.rises - 1) as f64 * q.log10();
-        let found = solve::rises_again(chain, rises, |q| exponent(q) <= ACCEPTED).ok()?;
-        Some(exponent(found)).filter(|exponent| *exponent <= ACCEPTED)
+        let levels = chain.levels.as_ref().map_or(1, |levels| levels.plan.levels());
+        let exponent = |q: f64, again: Again| match again {
+            Again::OnTheLevel => within_levels(self.rises, levels, q),
+            Again::Anywhere => within_levels(self.rises, 1, q),
+        };
+        let found = solve::rises_again(chain, rises, ACCEPTED, exponent).ok()?;
+        Some(found).filter(|exponent| *exponent <= ACCEPTED)
     }
+}
+
+/// The decimal logarithm of a bound on the probability of `rises` rises on at most so many `levels`, where after a rise another one follows
+/// on the same level with a probability of at most `q`.
+///
+/// Each level has a first rise for nothing. Of the trials whether another one follows, at least `rises - levels` must succeed before
+/// as many fail as there are levels. That is a tail of a binomial distribution, bounded as Chernoff does.
+fn within_levels(rises: i64, levels: usize, q: f64) -> f64 {
+    let failures = (levels - 1) as f64;
+    let successes = rises as f64 - levels as f64;
+    let share = successes / (successes + failures);
+    if successes <= 0.0 || share <= q {
+        return 0.0;
+    }
+    let failing = match levels {
+        1 => 0.0,
+        _ => failures * ((1.0 - q) / (1.0 - share)).log10(),
+    };
+    successes * (q / share).log10() + failing
 }
 
 /// What becomes of a counter within its run.
@@ -75,9 +97,6 @@ pub(crate) enum Step {
     /// It stays, or leaves the run.
     Other,
 }
-
-/// What a command does at one value of the counter; `None` where its guard is false.
-type At = Option<Residue>;
 
 pub(super) fn find(program: &Program, joint: &Joint, skip: impl Fn(usize) -> bool) -> Vec<Unreached> {
     if program.init.is_some() {
@@ -91,34 +110,32 @@ pub(super) fn find(program: &Program, joint: &Joint, skip: impl Fn(usize) -> boo
 
 fn of(program: &Program, joint: &Joint, variable: usize) -> Option<Unreached> {
     let declared = &program.variables[variable];
-    let distance = declared.high.abs_diff(declared.low);
-    if declared.boolean || distance >= MAX_VALUES || distance < LEAST_RUN.unsigned_abs() {
+    if declared.boolean || declared.high.abs_diff(declared.low) < LEAST_RUN.unsigned_abs() {
         return None;
     }
     let commands = touching(joint, variable);
-    let at = |value: i64| -> (Vec<At>, Vec<Vec<Expr>>) {
-        let residues = commands
-            .iter()
-            .map(|place| Residue::new(&joint.commands[*place], variable, value));
-        (residues.collect(), joint.observed_at(variable, value))
+    let place = Place {
+        program,
+        joint,
+        commands: &commands,
+        variable,
     };
     // At a glance: two neighbours in the middle behave alike, or nothing does.
     let middle = declared.low + (declared.high - declared.low) / 2;
-    let (here, next) = (at(middle), at(middle + 1));
-    if here.1 != next.1 || !alike(&here.0, &next.0, middle) {
-        return None;
+    let here = place.run(middle, middle + 1)?;
+    let (mut first, mut last) = (middle, middle + 1);
+    let mut below = Vec::new();
+    let runs = runs::find(place, |_| false)?;
+    // The values around the middle that differ from it by nothing but their distance to the end.
+    let around = runs.partition_point(|run| run.last < middle);
+    for run in runs[..=around].iter().rev() {
+        match below.is_empty() && here.continues(run) {
+            true => first = first.min(run.first),
+            false => below.push(run),
+        }
     }
-    let same = |value: i64| {
-        let other = at(value);
-        other.1 == here.1 && alike_apart(&here.0, middle, &other.0, value)
-    };
-    let mut first = middle;
-    while first > declared.low && same(first - 1) {
-        first -= 1;
-    }
-    let mut last = middle + 1;
-    while last < declared.high && same(last + 1) {
-        last += 1;
+    for run in runs[around..].iter().take_while(|run| here.continues(run)) {
+        last = last.max(run.last);
     }
     let (mut step, mut entered) = (0, first);
     let mut constants = Vec::new();
@@ -128,25 +145,33 @@ fn of(program: &Program, joint: &Joint, variable: usize) -> Option<Unreached> {
         }
         value <= last
     };
-    enter(declared.init);
-    // Within the run the counter is set to constants, or rises by the same number everywhere: two neighbours show which.
-    for (a, b) in targets(&here.0).zip(targets(&next.0)) {
-        match (a, b) {
-            (Target::Value(a), Target::Value(b)) if a == b => {
-                if !enter(*a) {
+    // Only a counter that begins at its end gets there without rising through the run.
+    if !enter(declared.init) {
+        return None;
+    }
+    // Within the run the counter is set to constants, or rises by the same number everywhere.
+    if !here.closed {
+        return None;
+    }
+    for lead in &here.leads {
+        match *lead {
+            Lead::To(value) => {
+                if !enter(value) {
                     return None;
                 }
-                constants.push(*a);
+                constants.push(value);
             }
-            (Target::Value(a), Target::Value(_)) => step = step.max(a - middle),
-            _ => return None,
+            Lead::By(shift) if shift >= 0 => step = step.max(shift),
+            Lead::By(_) => return None,
         }
     }
-    for value in declared.low..first {
-        for target in targets(&at(value).0) {
-            // Where it is set to the value of another variable, the run may be entered anywhere.
-            let Target::Value(to) = target else { return None };
-            if !enter(*to) {
+    for run in below {
+        // Where it is set to the value of another variable, the run may be entered anywhere.
+        if !run.closed {
+            return None;
+        }
+        for lead in &run.leads {
+            if !enter(lead.from(run.first)) || !enter(lead.from(run.last)) {
                 return None;
             }
         }
@@ -170,36 +195,37 @@ fn of(program: &Program, joint: &Joint, variable: usize) -> Option<Unreached> {
     })
 }
 
-/// Whether a command does the same at `value` and at the value after it, but for rises.
-fn alike(here: &[At], next: &[At], value: i64) -> bool {
-    alike_apart(here, value, next, value + 1)
-}
+#[cfg(test)]
+mod tests {
+    use super::within_levels;
 
-fn alike_apart(here: &[At], value: i64, there: &[At], other: i64) -> bool {
-    here.iter().zip(there).all(|pair| match pair {
-        (None, None) => true,
-        (Some(a), Some(b)) => {
-            a.guard == b.guard
-                && a.rewards == b.rewards
-                && a.alternatives.len() == b.alternatives.len()
-                && a.alternatives
-                    .iter()
-                    .zip(&b.alternatives)
-                    .all(|(a, b)| a.0 == b.0 && a.1 == b.1 && same_target(&a.2, value, &b.2, other))
+    /// The probability itself, by adding up where the last failure comes.
+    fn exact(rises: u32, levels: u32, q: f64) -> f64 {
+        let (least, failures) = (rises - levels, levels);
+        // At most `least - 1` successes before the last failure is the contrary.
+        let mut term = (1.0 - q).powi(i32::try_from(failures).unwrap());
+        let mut few = 0.0;
+        for successes in 0..least {
+            few += term;
+            term *= q * f64::from(successes + failures) / f64::from(successes + 1);
         }
-        _ => false,
-    })
-}
+        1.0 - few
+    }
 
-/// Both set the counter to one constant, or both leave it or let it rise by the same number.
-fn same_target(a: &Target, value: i64, b: &Target, other: i64) -> bool {
-    let (Target::Value(a), Target::Value(b)) = (a, b) else {
-        return false;
-    };
-    a == b || (a.checked_sub(value) == b.checked_sub(other) && *a >= value)
-}
-
-fn targets(here: &[At]) -> impl Iterator<Item = &Target> {
-    let alternatives = here.iter().flatten().flat_map(|residue| &residue.alternatives);
-    alternatives.map(|(_, _, target)| target)
+    #[test]
+    fn the_bound_is_above_the_probability() {
+        for rises in [20, 60, 200] {
+            for levels in [1, 2, 5, 15] {
+                for q in [0.05, 0.3, 0.6, 0.9, 0.97] {
+                    let bound = 10f64.powf(within_levels(i64::from(rises), levels as usize, q));
+                    let exact = exact(rises, levels, q);
+                    assert!(bound >= exact - 1e-9, "{rises} {levels} {q}: {bound} {exact}");
+                }
+            }
+        }
+        // On one level it is exact.
+        assert!((within_levels(101, 1, 0.1) + 100.0).abs() < 1e-9);
+        // Far above what is to be expected, it is small.
+        assert!(within_levels(9_999, 101, 0.9) < -150.0);
+    }
 }

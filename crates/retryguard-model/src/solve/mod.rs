@@ -31,6 +31,6 @@ mod transient;
 pub(crate) use graph::{can_reach, cycles, walk_fits};
 pub(crate) use levels::level_rewards;
 pub(crate) use reach::{can_stay, next, reach_rewards, rewards_to, some_next, total_rewards, until};
-pub(crate) use rises::rises_again;
+pub(crate) use rises::{Again, rises_again};
 pub(crate) use steady::{relative_values, steady_probability, steady_reward};
 pub(crate) use transient::{bounded_until, cumulative, instant};

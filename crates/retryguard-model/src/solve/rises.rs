@@ -10,12 +10,25 @@ const ROUNDS: usize = 16;
 /// Room for what the solver may be wrong by.
 const MARGIN: f64 = 1e-6;
 
-/// An upper bound on the probability that the counter, just after a rise, rises again before it leaves the run or the question is
-/// decided. It is made smaller until `enough` accepts it, or some rounds have passed.
+/// Where the rise after a rise is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// Before the level is left.
+    OnTheLevel,
+    Anywhere,
+}
+
+/// The least that `exponent` says of upper bounds on the probability that the counter, just after a rise, rises again before it leaves
+/// the run or the question is decided. The bounds are made smaller until it is no more than `enough`, or some rounds have passed.
 ///
 /// Transitions to higher levels are not part of the system: they lead to values that are known from the round before. At first
 /// these are 1. The system has no negative entry, so values that are too large at the start stay too large in every round.
-pub(crate) fn rises_again(chain: &Chain, rises: &Rises, enough: impl Fn(f64) -> bool) -> Result<f64, Error> {
+pub(crate) fn rises_again(
+    chain: &Chain,
+    rises: &Rises,
+    enough: f64,
+    exponent: impl Fn(f64, Again) -> f64,
+) -> Result<f64, Error> {
     let states = chain.states();
     let inside: Vec<bool> = (0..states)
         .map(|s| rises.inside[s] && !chain.stopped[s])
@@ -77,26 +90,29 @@ pub(crate) fn rises_again(chain: &Chain, rises: &Rises, enough: impl Fn(f64) -> 
     let open: Vec<bool> = (0..states).map(|s| inside[s] && can[s]).collect();
     let mut spare = Memory::spare(chain.memory);
     let system = System::new(&rest, &open, |s| leaving[s], &mut spare)?;
-    let mut x: Vec<f64> = open.iter().map(|open| f64::from(u8::from(*open))).collect();
-    let mut found = 1.0;
-    for _ in 0..ROUNDS {
-        let b: Vec<f64> = (0..states)
-            .map(|s| match open[s] {
-                true => rising[s] + later(chain, rises, s, &x),
-                false => 0.0,
-            })
-            .collect();
-        x = b;
+    let most = |b: Vec<f64>| -> Result<(Vec<f64>, f64), Error> {
+        let mut x = b;
         system.solve(&mut x)?;
-        let most = rises
-            .moves
-            .iter()
-            .map(|(_, to, _)| x[*to as usize])
-            .fold(0.0, f64::max);
-        found = f64::min(found, most * (1.0 + MARGIN));
-        if enough(found) || chain.levels.is_none() {
+        let targets = rises.moves.iter().map(|(_, to, _)| x[*to as usize]);
+        let most = targets.fold(0.0, f64::max);
+        Ok((x, f64::min(1.0, most * (1.0 + MARGIN))))
+    };
+    let later_too = |x: Option<&[f64]>| -> Vec<f64> {
+        let later = |s| x.map_or(0.0, |x| later(chain, rises, s, x));
+        (0..states)
+            .map(|s| if open[s] { rising[s] + later(s) } else { 0.0 })
+            .collect()
+    };
+    let mut found = exponent(most(later_too(None))?.1, Again::OnTheLevel);
+    let mut x: Vec<f64> = open.iter().map(|open| f64::from(u8::from(*open))).collect();
+    for _ in 0..ROUNDS {
+        // Without levels both are the same.
+        if found <= enough || chain.levels.is_none() {
             break;
         }
+        let (next, bound) = most(later_too(Some(&x)))?;
+        x = next;
+        found = found.min(exponent(bound, Again::Anywhere));
     }
     Ok(found)
 }

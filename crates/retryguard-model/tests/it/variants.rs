@@ -70,6 +70,8 @@ enum Count {
     BesideStatistics,
     /// With another counter beside it that only its own end reads.
     BesideRow,
+    /// With another counter beside it that is never set back, and without which the circuit would open for ever at its end.
+    BesideProbes,
     /// With what was seen written down, in variables that only these read.
     BesideRecords,
     /// Counted down from the end.
@@ -83,6 +85,7 @@ const COUNTS: &[Count] = &[
     Count::Unbounded,
     Count::BesideStatistics,
     Count::BesideRow,
+    Count::BesideProbes,
     Count::BesideRecords,
     Count::Falling,
 ];
@@ -108,6 +111,12 @@ fn counted(text: &str, count: Count) -> String {
             5_000,
             "  [failure] failed < 5000 -> (failed' = failed + 1);\n  [success] true -> (failed' = 0);\n",
         ),
+        Count::BesideProbes => text
+            .replace("reopens : [0..MAX_REOPEN] init 0;", "reopens : [0..MAX_REOPEN] init 0;\n  probes : [0..9999] init 0;")
+            .replace(
+                "[half_open] circuit = OPEN -> (circuit' = HALF_OPEN)",
+                "[half_open] circuit = OPEN & probes < 9999 -> (circuit' = HALF_OPEN) & (probes' = probes + 1)",
+            ),
         Count::BesideRecords => {
             let records = "  seen : int init 0;\n  most : [0..MAX_REOPEN] init 0;\n  late : bool init false;\n  \
                            [failure] true -> (seen' = seen + 1) & (most' = max(most, reopens)) & (late' = seen > 50);\n  \
@@ -137,7 +146,7 @@ fn falling(text: &str) -> String {
 fn taste() -> impl Strategy<Value = Taste> {
     let flags = any::<(bool, bool, bool, bool, bool, bool, bool, bool)>();
     let forms = (0..TIMEOUTS.len(), 0..COUNTS.len());
-    let end = prop_oneof![1_500u32..12_000, Just(9_999), Just(50_000)];
+    let end = prop_oneof![1_500u32..12_000, Just(9_999), Just(50_000), Just(2_000_000)];
     (any::<u64>(), flags, end, forms).prop_map(|(seed, flags, end, (timeout, count))| {
         let (rename, reorder, tidy, wide, stops, held, flagged, falls) = flags;
         Taste {
@@ -431,6 +440,82 @@ proptest! {
     }
 }
 
+/// The breaker in `taste` beside the plain one.
+fn as_cheap_as_plain(taste: &Taste, availability: f64) {
+    let text = file("dynamic-circuit-breaker.prism");
+    let (plain, no_names) = written(&text, &PLAIN);
+    let (other, names) = written(&text, taste);
+    let wanted = answers(&plain, &no_names, "MAX_TO", 40, availability);
+    let found = answers(&other, &names, "MAX_TO", 40, availability);
+    for (wanted, found) in wanted.iter().zip(&found) {
+        assert!(
+            (number(wanted) / number(found) - 1.0).abs() < 1e-9,
+            "{taste:?} {wanted:?} {found:?}"
+        );
+        assert!(
+            found.states as f64 <= 1.2 * wanted.states as f64,
+            "{taste:?} {found:?}"
+        );
+    }
+}
+
+/// A range of millions is looked at by its thresholds, however the timeout is spelled and the counter ends.
+#[test]
+fn a_counter_to_millions_leaves_a_handful_of_values() {
+    for timeout in 0..TIMEOUTS.len() {
+        for stops in [false, true] {
+            let taste = Taste {
+                end: 2_000_000,
+                timeout,
+                stops,
+                ..PLAIN
+            };
+            as_cheap_as_plain(&taste, 0.5);
+        }
+    }
+}
+
+/// A counter of all openings is not mistaken for one whose levels matter more than the requests that are served.
+#[test]
+fn a_counter_that_is_never_set_back_costs_nothing() {
+    let count = COUNTS
+        .iter()
+        .position(|count| *count == Count::BesideProbes)
+        .unwrap();
+    for availability in [0.5, 0.9] {
+        for end in [1_000, 2_000_000] {
+            let taste = Taste { count, end, ..PLAIN };
+            as_cheap_as_plain(&taste, availability);
+        }
+    }
+}
+
+/// A client of which all failures are counted, and that fails no more at the end.
+#[test]
+fn an_end_of_a_counter_without_a_reset_counts_where_it_can_be_reached() {
+    for (end, failing, out_of_reach) in [
+        (400, 0.3, true),
+        (1_000, 0.5, true),
+        (400, 0.97, false),
+        (2_000, 0.999, false),
+        (350, 0.9, false),
+    ] {
+        let text = format!(
+            "ctmc\nmodule client\n failures : [0..{end}];\n done : [0..4];\n \
+             [] done<4 -> 1-{failing} : (done'=done+1);\n \
+             [] done<4 & failures<{end} -> {failing} : (failures'=failures+1);\n \
+             [] done=4 -> true;\nendmodule\nrewards \"time\" true : 1; [] failures<{end} : 2; endrewards\n"
+        );
+        let (found, exact) = (ask(&text, true), ask(&text, false));
+        assert!(
+            (number(&found) / number(&exact) - 1.0).abs() < 1e-9,
+            "{found:?} {exact:?}"
+        );
+        let taken = found.notes.iter().any(|note| note.contains("are taken as one"));
+        assert_eq!(taken, out_of_reach, "{end} {failing} {:?}", found.notes);
+    }
+}
+
 /// A client that waits longer after each failure, up to a limit, and forgets them at a success. `end` is where the counter cannot rise.
 fn counting(end: u32, failing: f64) -> String {
     format!(
@@ -496,4 +581,105 @@ fn an_end_out_of_reach_is_noted() {
         (number(&found) / (4.0 * one) - 1.0).abs() < 1e-9,
         "{found:?} {one}"
     );
+}
+
+/// A counter that begins at its end is back there after one step, however long its range is.
+#[test]
+fn a_counter_that_begins_at_its_end_is_there_often() {
+    let text = "ctmc\nmodule client\n left : [0..700] init 0;\n done : [0..4];\n [] done<4 -> 1 : (done'=done+1);\n \
+                [] done<4 -> left=0 ? 3 : 1 : (left'=max(left-1, 0));\n [] done<4 -> 2 : (left'=max(left, 5));\n \
+                [] done=4 -> true;\nendmodule\nrewards \"time\" left<5 : 1; left>=5 : 2; endrewards\n";
+    let (found, exact) = (ask(text, true), ask(text, false));
+    assert!(
+        (number(&found) / number(&exact) - 1.0).abs() < 1e-9,
+        "{found:?} {exact:?}"
+    );
+}
+
+/// Something that is never negative and says less and less of a counter, or all of it.
+fn said_of_a_counter() -> impl Strategy<Value = String> {
+    let number = 1..12i32;
+    prop_oneof![
+        number.clone().prop_map(|k| format!("min(max(x, 0), {k})")),
+        number.clone().prop_map(|k| format!("floor(max(x, 0) / {k})")),
+        number.clone().prop_map(|k| format!("mod(x + 5, {k})")),
+        number.clone().prop_map(|k| format!("(x >= {k} ? 2 : 0.5)")),
+        number.clone().prop_map(|k| format!("min({k}, pow(2.0, x))")),
+        number
+            .clone()
+            .prop_map(|k| format!("min({k}, pow(2, max(x, 0)))")),
+        number.clone().prop_map(|k| format!("max(1 / {k}, 1 / (x + 6))")),
+        number
+            .clone()
+            .prop_map(|k| format!("(log(x + 7, 2) < {k} / 3 ? x + 5 : {k})")),
+        number
+            .clone()
+            .prop_map(|k| format!("(x = {k} ? 3 : (y > 0 & x > 4 ? 1 : 2))")),
+        number.prop_map(|k| format!("min(x + 5 + y, {k})")),
+    ]
+}
+
+fn condition_of_a_counter() -> impl Strategy<Value = String> {
+    let more = said_of_a_counter().prop_map(|said| format!("{said} > 1"));
+    prop_oneof![
+        Just("true".to_owned()),
+        (-3..20i32).prop_map(|k| format!("x < {k}")),
+        (-3..20i32).prop_map(|k| format!("x >= {k}")),
+        (0..20i32).prop_map(|k| format!("(x != {k} | y = 1)")),
+        more
+    ]
+}
+
+fn step_of_a_counter(end: i32) -> impl Strategy<Value = String> {
+    let number = 0..12i32;
+    prop_oneof![
+        (1..3i32).prop_map(move |k| format!("min(x + {k}, {end})")),
+        (1..3i32).prop_map(|k| format!("max(x - {k}, -5)")),
+        number.clone().prop_map(|k| format!("{k}")),
+        number.clone().prop_map(|k| format!("x < {k} ? x + 1 : {k}")),
+        number.clone().prop_map(|k| format!("max(x, {k})")),
+        number.prop_map(move |k| format!("(x > {k} & y = 1) ? {end} : x")),
+    ]
+}
+
+fn counter_model() -> impl Strategy<Value = String> {
+    prop_oneof![Just(14), Just(60), Just(700)].prop_flat_map(|end| {
+        let said = prop::collection::vec(said_of_a_counter(), 5);
+        let conditions = prop::collection::vec(condition_of_a_counter(), 2);
+        let steps = prop::collection::vec(step_of_a_counter(end), 3);
+        (said, conditions, steps).prop_map(move |(said, conditions, steps)| {
+            format!(
+                "ctmc\nmodule m\n x : [-5..{end}] init 0;\n y : [0..2];\n done : [0..4];\n \
+                 [] done<4 -> 0.2 + {} : (done'=done+1)&(x'={});\n \
+                 [] done<4 & {} -> 0.1 + {} : (x'={});\n \
+                 [] done<4 & y<2 & {} -> 0.1 + {} : (y'=y+1)&(x'={});\n \
+                 [] done<4 & y>0 -> 0.3 + {} : (y'=0);\n \
+                 [] done=4 -> true;\nendmodule\nrewards \"time\" true : 1 + {}; [] y=0 : 1; endrewards\n",
+                said[0],
+                steps[0],
+                conditions[0],
+                said[1],
+                steps[1],
+                conditions[1],
+                said[2],
+                steps[2],
+                said[3],
+                said[4]
+            )
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is said of a counter, values that are taken as one change no answer.
+    #[test]
+    fn values_taken_as_one_change_no_answer(text in counter_model()) {
+        let (found, exact) = (ask(&text, true), ask(&text, false));
+        prop_assert!(
+            (number(&found) / number(&exact) - 1.0).abs() < 1e-9,
+            "{}\n{:?} {:?}", text, found, exact
+        );
+    }
 }

@@ -33,10 +33,10 @@ const PARTS: &[&str] = &[
     "valgrind",
 ];
 
-/// Fails when a tracked Rust file holds a left-over.
+/// Fails when a tracked Rust file holds a left-over, or any tracked file the marks of a merge.
 pub fn check() -> anyhow::Result<()> {
     let output = Command::new("git")
-        .args(["ls-files", "*.rs"])
+        .arg("ls-files")
         .output()
         .context("cannot run `git ls-files`")?;
     let mut found = Vec::new();
@@ -44,7 +44,10 @@ pub fn check() -> anyhow::Result<()> {
         let Ok(text) = std::fs::read_to_string(path) else {
             continue;
         };
-        found.extend(left_overs(path, &text));
+        found.extend(merge_marks(path, &text));
+        if path.ends_with(".rs") {
+            found.extend(left_overs(path, &text));
+        }
     }
     if !found.is_empty() {
         bail!("tidiness:\n  {}", found.join("\n  "));
@@ -67,6 +70,15 @@ fn left_overs(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
+/// The lines that git writes around the two sides of a conflict.
+fn merge_marks(path: &str, text: &str) -> Vec<String> {
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark)))
+        .map(|(index, line)| format!("{path}:{}: `{line}`", index + 1))
+        .collect()
+}
+
 /// Whether the reason is "needs A and B", where both are installed by `cargo xtask test`.
 fn names_its_parts(line: &str) -> bool {
     line.split_once(NEEDS)
@@ -83,6 +95,14 @@ mod tests {
         let text = format!("fn a() {{}}\n// {}: later\n", concat!("TO", "DO"));
         assert_eq!(left_overs("a.rs", &text).len(), 1);
         assert!(left_overs("a.rs", "fn a() {}\n").is_empty());
+    }
+
+    #[test]
+    fn the_marks_of_a_merge_are_found_with_their_lines() {
+        let text = "a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> other\n";
+        let expected = ["a.md:2: `<<<<<<< HEAD`", "a.md:6: `>>>>>>> other`"];
+        assert_eq!(merge_marks("a.md", text), expected);
+        assert!(merge_marks("a.md", "> quoted\n=======\n").is_empty());
     }
 
     #[test]

@@ -56,8 +56,12 @@ impl Init {
             draft.ask(&mut question)?;
         }
         let text = draft.text();
-        let report = lint(&text)
-            .map_err(|mistakes| anyhow::anyhow!("what was given does not make a policy:\n{mistakes}"))?;
+        let report = lint(&text).map_err(|mistakes| {
+            anyhow::anyhow!(
+                "what was given does not make a policy:\n{}",
+                mistakes.without_places()
+            )
+        })?;
         for finding in &report.findings {
             eprintln!(
                 "line {}: {} {}: {}",
@@ -99,7 +103,12 @@ fn question(words: &str, usual: &str) -> io::Result<String> {
     eprint!("{words}{shown} ");
     io::stderr().flush()?;
     let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
+    if io::stdin().lock().read_line(&mut line)? == 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "the questions were not answered; nothing was written",
+        ));
+    }
     let line = line.trim();
     Ok(if line.is_empty() { usual } else { line }.to_owned())
 }

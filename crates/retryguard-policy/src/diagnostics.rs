@@ -61,6 +61,13 @@ impl Diagnostics {
         self.0.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
+    /// A line for each mistake, without its place: for what the user did not write as a file.
+    #[must_use]
+    pub fn without_places(&self) -> String {
+        let line = |mistake: &Diagnostic| format!("{}; {}", mistake.message, mistake.help);
+        self.0.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
     /// The mistakes. Never empty.
     #[must_use]
     pub fn as_slice(&self) -> &[Diagnostic] {

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, io};
 
-use crate::reading::span;
+use crate::{Policy, reading::span};
 
 /// What is known of a system before its first policy is written.
 ///
@@ -42,20 +42,48 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// Asks for what is known. `question` is given a question and the usual answer.
+    /// Asks for what is known. `question` is given a question and the usual answer. What no policy can say is asked again; the
+    /// question begins with what is wrong then.
     ///
     /// # Errors
     /// Where there is no answer.
     pub fn ask(&mut self, question: &mut dyn FnMut(&str, &str) -> io::Result<String>) -> io::Result<()> {
-        self.services = names(&question("Which services do you call? (names with commas)", "")?);
-        self.deadline = question("How long may a call take in all?", &self.deadline)?;
-        self.attempt_timeout = question(
-            "How long may one attempt take? (a little above the 99th percentile)",
-            &self.attempt_timeout,
+        let given = self.clone();
+        self.services = names(&until_right(
+            question,
+            "Which services do you call? (names with commas)",
+            "",
+            |answer| Self {
+                services: names(answer),
+                ..Self::default()
+            },
+        )?);
+        self.deadline = until_right(
+            question,
+            "How long may a call take in all?",
+            &given.deadline,
+            |answer| Self {
+                deadline: answer.to_owned(),
+                ..Self::default()
+            },
         )?;
-        self.keys = names(&question(
+        self.attempt_timeout = until_right(
+            question,
+            "How long may one attempt take? (a little above the 99th percentile)",
+            &given.attempt_timeout,
+            |answer| Self {
+                attempt_timeout: answer.to_owned(),
+                ..Self::default()
+            },
+        )?;
+        self.keys = names(&until_right(
+            question,
             "Which of them must not do a request twice, and honour idempotency keys?",
             "",
+            |answer| Self {
+                keys: names(answer),
+                ..Self::default()
+            },
         )?);
         Ok(())
     }
@@ -118,8 +146,71 @@ impl Draft {
     }
 }
 
+/// Asks until the answer makes a policy by itself.
+fn until_right(
+    question: &mut dyn FnMut(&str, &str) -> io::Result<String>,
+    words: &str,
+    usual: &str,
+    draft: impl Fn(&str) -> Draft,
+) -> io::Result<String> {
+    let mut asked = words.to_owned();
+    loop {
+        let answer = question(&asked, usual)?;
+        let Err(mistakes) = Policy::parse(&draft(&answer).text()) else {
+            return Ok(answer);
+        };
+        asked = format!("{}\n{words}", mistakes.without_places());
+    }
+}
+
 /// Names with commas between them.
 fn names(text: &str) -> Vec<String> {
     let names = text.split(',').map(str::trim);
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_answer_is_asked_again_and_the_others_are_kept() {
+        let mut answers = [
+            "orders payments",
+            "orders, payments",
+            "soon",
+            "2s",
+            "900ms",
+            "payments\t",
+        ]
+        .into_iter();
+        let mut asked = Vec::new();
+        let mut draft = Draft::default();
+        draft
+            .ask(&mut |words, _| {
+                asked.push(words.to_owned());
+                Ok(answers.next().expect("no further question").to_owned())
+            })
+            .unwrap();
+        assert_eq!(answers.next(), None);
+        assert_eq!((draft.services.len(), draft.deadline.as_str()), (2, "2s"));
+        assert_eq!(draft.keys, ["payments"]);
+        let begins = [
+            "Which",
+            "the service name `orders payments`",
+            "How",
+            "`deadline` is `soon`",
+        ];
+        for (begin, asked) in begins.iter().zip(&asked) {
+            assert!(asked.starts_with(begin), "{asked}");
+            assert!(!asked.contains("line "), "{asked}");
+        }
+    }
+
+    #[test]
+    fn no_answer_ends_the_questions() {
+        let none = &mut |_: &str, _: &str| Err(io::ErrorKind::UnexpectedEof.into());
+        let error = Draft::default().ask(none).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
 }

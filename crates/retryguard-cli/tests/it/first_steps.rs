@@ -199,6 +199,11 @@ fn init_writes_a_policy_that_passes_lint_and_keeps_an_existing_file() {
     assert!(text(&printed.stdout).contains("attemptTimeout: 900ms"));
     let wrong = run(&["init", "--yes", "--deadline", "soon", "--out", "-"]);
     assert_eq!(wrong.status.code(), Some(2));
+    let said = text(&wrong.stderr);
+    assert!(
+        said.contains("`deadline` is `soon`") && !said.contains("line "),
+        "{said}"
+    );
 }
 
 #[test]

@@ -201,6 +201,11 @@ mod tests {
             long
         });
         fresh.extend(long.unwrap().0);
+        fresh.extend(
+            sweep(&PATTERNS[..3], &[0.5], models::with_long_counters)
+                .unwrap()
+                .0,
+        );
         for point in &fresh {
             let known = points
                 .iter()
